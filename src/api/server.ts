@@ -1,0 +1,161 @@
+import { randomUUID } from 'node:crypto';
+import cors from '@fastify/cors';
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Principal } from '../model/access.ts';
+import { ServiceError } from '../model/errors.ts';
+import type { TokenEndpoint } from '../oauth2/token-endpoint.ts';
+import type { OperationRegistry } from '../operations/registry.ts';
+import type { Applications } from '../system/applications.ts';
+import type { Clients } from '../system/clients.ts';
+import type { Tokens } from '../system/tokens.ts';
+import type { Users } from '../system/users.ts';
+import { authenticate, requireRole } from './bearer.ts';
+import { answerError, answerMalformed, isTokenPath } from './errors.ts';
+import { Metrics } from './metrics.ts';
+import type { Route } from './route.ts';
+import { applicationRoutes } from './routes/applications.ts';
+import { clientRoutes } from './routes/clients.ts';
+import { executeJobRoutes } from './routes/execute-job.ts';
+import { oauth2Routes } from './routes/oauth2.ts';
+import { openApiRoute, serviceRoutes } from './routes/service.ts';
+import { userRoutes } from './routes/users.ts';
+import { validate } from './validate.ts';
+
+export interface ServerParts {
+  version: string;
+  applications: Applications;
+  clients: Clients;
+  users: Users;
+  tokens: Tokens;
+  tokenEndpoint: TokenEndpoint;
+  operations: OperationRegistry;
+  logger: FastifyBaseLogger;
+  checkReady: () => Promise<void>;
+}
+
+export interface ServerSettings {
+  bodyLimitBytes: number;
+  trustedProxies: string[];
+  corsOrigins: string[];
+  openMetrics: boolean;
+}
+
+/** A form of the token endpoint is small; a secret of 1 MB is none. */
+const FORM_LIMIT_BYTES = 32 * 1024;
+/** Slow senders are cut off; answers may take as long as they take. */
+const RECEIVE_TIMEOUT_MS = 60_000;
+const REQUEST_ID = /^[\w.:-]{1,64}$/;
+
+export async function createServer(parts: ServerParts, settings: ServerSettings): Promise<FastifyInstance> {
+  const metrics = new Metrics();
+  const server = Fastify({
+    loggerInstance: parts.logger,
+    logController: new Fastify.LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    bodyLimit: settings.bodyLimitBytes,
+    trustProxy: settings.trustedProxies.length > 0 ? settings.trustedProxies : false,
+    requestTimeout: RECEIVE_TIMEOUT_MS,
+    forceCloseConnections: 'idle',
+    genReqId: ({ headers }) => {
+      const given = headers['x-request-id'];
+      return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
+    },
+    routerOptions: { maxParamLength: 1024 },
+    frameworkErrors: answerError,
+    clientErrorHandler: answerMalformed,
+  });
+  server.setErrorHandler(answerError);
+  if (settings.corsOrigins.length > 0) await server.register(cors, { origin: settings.corsOrigins });
+
+  server.removeContentTypeParser('text/plain');
+  server.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'buffer', bodyLimit: FORM_LIMIT_BYTES },
+    (_request, body, done) => done(null, body),
+  );
+  server.addHook('onSend', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+    if (isTokenPath(request)) reply.headers({ 'cache-control': 'no-store', pragma: 'no-cache' });
+  });
+  server.addHook('onResponse', async (request, reply) => noteAnswer(request, reply, metrics));
+
+  const described = [
+    ...oauth2Routes({ endpoint: parts.tokenEndpoint, metrics }),
+    ...executeJobRoutes(parts),
+    ...applicationRoutes(parts),
+    ...clientRoutes(parts),
+    ...userRoutes(parts),
+    ...serviceRoutes({ ...parts, metrics, openMetrics: settings.openMetrics }),
+  ];
+  const routes = [...described, openApiRoute(described, parts.version)];
+  for (const route of routes) addRoute(server, route, parts.tokens);
+  server.setNotFoundHandler((request, reply) => answerUnrouted(request, reply, routes, parts.tokens));
+  return server;
+}
+
+function addRoute(server: FastifyInstance, { contract, handle }: Route, tokens: Tokens): void {
+  const { access } = contract;
+  const principals = new WeakMap<FastifyRequest, Principal>();
+  server.route({
+    method: contract.method,
+    url: contract.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    ...(contract.form && { bodyLimit: FORM_LIMIT_BYTES }),
+    // Before the body is read: who may not call costs no memory.
+    ...(access !== 'public' && {
+      onRequest: async (request: FastifyRequest) => {
+        const principal = await authenticate(tokens, request);
+        requireRole(principal, access);
+        principals.set(request, principal);
+      },
+    }),
+    handler: (request, reply) =>
+      handle({
+        params: contract.params && validate(contract.params, request.params),
+        query: contract.query && validate(contract.query, request.query),
+        body: contract.body && validate(contract.body, jsonBody(request)),
+        get principal() {
+          const principal = principals.get(request);
+          if (!principal) throw new Error(`${contract.path} is public and has no principal`);
+          return principal;
+        },
+        request,
+        reply,
+      }),
+  });
+}
+
+function jsonBody(request: FastifyRequest): unknown {
+  if (Buffer.isBuffer(request.body)) {
+    throw new ServiceError('unsupported_media_type', 'the Content-Type must be application/json');
+  }
+  return request.body ?? {};
+}
+
+/** Outside of the public paths a stranger is not told what there is. */
+async function answerUnrouted(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  routes: readonly Route[],
+  tokens: Tokens,
+): Promise<never> {
+  const path = request.url.split('?')[0] ?? '';
+  const here = routes.filter(({ contract }) => pathPattern(contract.path).test(path));
+  const isPublic = here.some(({ contract }) => contract.access === 'public');
+  if (path.startsWith('/api/') && !isPublic) await authenticate(tokens, request);
+  if (here.length === 0) throw new ServiceError('not_found', `there is nothing at ${path}`);
+  const allowed = here.map(({ contract }) => contract.method).join(', ');
+  reply.header('allow', allowed);
+  throw new ServiceError('method_not_allowed', `${request.method} is not possible here; allowed: ${allowed}`);
+}
+
+function pathPattern(path: string): RegExp {
+  return new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
+}
+
+function noteAnswer(request: FastifyRequest, reply: FastifyReply, metrics: Metrics): void {
+  const route = request.routeOptions.url ?? 'none';
+  metrics.answered({ method: request.method, route, status: reply.statusCode }, reply.elapsedTime / 1000);
+  request.log.debug(
+    { method: request.method, route, status: reply.statusCode, ms: Math.round(reply.elapsedTime) },
+    'answered',
+  );
+}

@@ -1,0 +1,289 @@
+import { hash, randomBytes, randomUUID } from 'node:crypto';
+import { sql, type Insertable, type Selectable, type Transaction } from 'kysely';
+import type { Database } from '../database/database.ts';
+import type { GrantType, Principal, Role } from '../model/access.ts';
+import { ACCESS_TOKEN_SECONDS } from '../model/token.ts';
+import type { Records } from './records.ts';
+
+export interface TokenSettings {
+  refreshTokenSeconds: number;
+  refreshTokenAbsoluteSeconds: number;
+  clientCredentialsRefreshSeconds: number;
+  refreshGraceSeconds: number;
+}
+
+export interface TokenPair {
+  accessToken: string;
+  refreshToken: string;
+}
+
+/** Why a refresh token brought nothing: it is not valid, or its client may not refresh. */
+export type RefreshOutcome = TokenPair | 'invalid' | 'grant_not_allowed';
+
+/** What introspection tells of a token that is valid. */
+export interface ValidToken {
+  kind: 'access' | 'refresh';
+  clientId: string;
+  username: string | null;
+  issuedAt: number;
+  expiresAt: number;
+}
+
+type TokenRecord = Selectable<Records['token']>;
+
+/** Swept in steps of this size, so that no sweep holds up a token for long. */
+const SWEEP_STEP = 1_000;
+
+/** Access and refresh tokens: 256 random bits each, kept only as SHA-256. */
+export class Tokens {
+  readonly #database: Database<Records>;
+  readonly #settings: TokenSettings;
+  readonly #now: () => number;
+
+  constructor(database: Database<Records>, settings: TokenSettings, now: () => number = Date.now) {
+    this.#database = database;
+    this.#settings = settings;
+    this.#now = now;
+  }
+
+  /** The first pair of a new family. */
+  async issue(clientId: string, userId: string | null): Promise<TokenPair> {
+    const pair = newPair();
+    const now = this.#now();
+    const lifetimeMs = userId
+      ? this.#settings.refreshTokenAbsoluteSeconds * 1000
+      : this.#settings.clientCredentialsRefreshSeconds * 1000;
+    const record = this.#record(pair, now, {
+      family_id: randomUUID(),
+      parent_hash: null,
+      client_id: clientId,
+      user_id: userId,
+      family_expires_at: now + lifetimeMs,
+    });
+    await this.#database.query.insertInto('token').values(record).execute();
+    return pair;
+  }
+
+  /**
+   * Exchanges a refresh token for a new pair. Of callers that race for one token, each within the grace gets a
+   * pair of its own and only the last of these pairs stays valid. A token that is used again later was stolen or
+   * copied, so its whole family ends.
+   */
+  async refresh(refreshToken: string, expectedClientId?: string): Promise<RefreshOutcome> {
+    const refreshHash = hashOf(refreshToken);
+    return this.#database.query.transaction().execute(async (transaction) => {
+      const token = await this.#lockFamilyOf(transaction, refreshHash);
+      if (!token) return 'invalid';
+      if (expectedClientId !== undefined && token.client_id !== expectedClientId) return 'invalid';
+      const now = this.#now();
+      if (token.revoked_at !== null || token.refresh_expires_at <= now) return 'invalid';
+      const grants = await grantsOfActiveOwner(transaction, token);
+      if (!grants) return 'invalid';
+      if (!grants.includes('refresh_token')) return 'grant_not_allowed';
+
+      if (token.superseded_at !== null) {
+        if (!this.#withinGrace(token.superseded_at, now)) await revokeFamily(transaction, token.family_id, now);
+        return 'invalid';
+      }
+      if (token.spent_at !== null && !(await this.#supersedeSuccessor(transaction, token, now))) {
+        await revokeFamily(transaction, token.family_id, now);
+        return 'invalid';
+      }
+      await transaction
+        .updateTable('token')
+        .set({ spent_at: token.spent_at ?? now })
+        .where('refresh_hash', '=', refreshHash)
+        .execute();
+      const pair = newPair();
+      const successor = this.#record(pair, now, { ...token, parent_hash: refreshHash });
+      await transaction.insertInto('token').values(successor).execute();
+      return pair;
+    });
+  }
+
+  /** Who a valid access token stands for. */
+  async principal(accessToken: string): Promise<Principal | null> {
+    const row = await this.#database.query
+      .selectFrom('token')
+      .innerJoin('client', 'client.client_id', 'token.client_id')
+      .leftJoin('user', 'user.user_id', 'token.user_id')
+      .select([
+        'token.client_id',
+        'client.role as client_role',
+        'client.applications',
+        'user.username',
+        'user.role as user_role',
+      ])
+      .where('token.access_hash', '=', hashOf(accessToken))
+      .where('token.access_expires_at', '>', this.#now())
+      .where('token.revoked_at', 'is', null)
+      .where('token.superseded_at', 'is', null)
+      .where('client.revoked_at', 'is', null)
+      .where('user.disabled_at', 'is', null)
+      .executeTakeFirst();
+    if (!row) return null;
+    return {
+      clientId: row.client_id,
+      username: row.username,
+      role: (row.user_role ?? row.client_role) as Role,
+      applications: row.applications === null ? null : (JSON.parse(row.applications) as string[]),
+    };
+  }
+
+  /** RFC 7662: what is known of a token, if it is valid. */
+  async inspect(token: string): Promise<ValidToken | null> {
+    const wanted = hashOf(token);
+    const now = this.#now();
+    const row = await this.#database.query
+      .selectFrom('token')
+      .innerJoin('client', 'client.client_id', 'token.client_id')
+      .leftJoin('user', 'user.user_id', 'token.user_id')
+      .selectAll('token')
+      .select('user.username')
+      .where((where) => where.or([where('access_hash', '=', wanted), where('refresh_hash', '=', wanted)]))
+      .where('token.revoked_at', 'is', null)
+      .where('token.superseded_at', 'is', null)
+      .where('client.revoked_at', 'is', null)
+      .where('user.disabled_at', 'is', null)
+      .executeTakeFirst();
+    if (!row) return null;
+    const kind = row.access_hash === wanted ? 'access' : 'refresh';
+    if (kind === 'refresh' && row.spent_at !== null) return null;
+    const expiresAt = kind === 'access' ? row.access_expires_at : row.refresh_expires_at;
+    if (expiresAt <= now) return null;
+    return { kind, clientId: row.client_id, username: row.username, issuedAt: row.issued_at, expiresAt };
+  }
+
+  /** RFC 7009: a refresh token ends its whole family, an access token only itself. Others' tokens stay. */
+  async revoke(token: string, clientId: string): Promise<void> {
+    const wanted = hashOf(token);
+    const now = this.#now();
+    await this.#database.query.transaction().execute(async (transaction) => {
+      const found = await this.#lockFamilyOf(transaction, wanted);
+      if (found) {
+        if (found.client_id === clientId) await revokeFamily(transaction, found.family_id, now);
+        return;
+      }
+      await transaction
+        .updateTable('token')
+        .set({ access_expires_at: now })
+        .where('access_hash', '=', wanted)
+        .where('client_id', '=', clientId)
+        .where('access_expires_at', '>', now)
+        .execute();
+    });
+  }
+
+  /** Deletes what has ended, in small steps; says how many pairs that were. */
+  async sweep(): Promise<number> {
+    const now = this.#now();
+    for (let swept = 0; ; ) {
+      const { numDeletedRows } = await this.#database.query
+        .deleteFrom('token')
+        .where('access_hash', 'in', (query) =>
+          query.selectFrom('token').select('access_hash').where('ends_at', '<=', now).limit(SWEEP_STEP),
+        )
+        .executeTakeFirst();
+      swept += Number(numDeletedRows);
+      if (Number(numDeletedRows) < SWEEP_STEP) return swept;
+    }
+  }
+
+  /**
+   * Everything that changes a family happens under its lock, else a pair that is issued at the same moment
+   * would escape a revocation.
+   */
+  async #lockFamilyOf(transaction: Transaction<Records>, refreshHash: string): Promise<TokenRecord | undefined> {
+    const find = transaction.selectFrom('token').selectAll().where('refresh_hash', '=', refreshHash);
+    const found = await find.executeTakeFirst();
+    if (!found || !this.#database.capabilities.concurrentTransactions) return found;
+    await sql`select pg_advisory_xact_lock(hashtextextended(${found.family_id}, 0))`.execute(transaction);
+    return find.executeTakeFirst();
+  }
+
+  /**
+   * A spent token came again: its answer may have been lost. While the pair that it brought is unused, that pair
+   * gives way to a new one. False: it is used, or the grace is over.
+   */
+  async #supersedeSuccessor(transaction: Transaction<Records>, spent: TokenRecord, now: number): Promise<boolean> {
+    if (!this.#withinGrace(spent.spent_at as number, now)) return false;
+    const { numUpdatedRows } = await transaction
+      .updateTable('token')
+      .set({ superseded_at: now })
+      .where('parent_hash', '=', spent.refresh_hash)
+      .where('family_id', '=', spent.family_id)
+      .where('spent_at', 'is', null)
+      .where('superseded_at', 'is', null)
+      .executeTakeFirst();
+    return numUpdatedRows === 1n;
+  }
+
+  #withinGrace(since: number, now: number): boolean {
+    return now - since <= this.#settings.refreshGraceSeconds * 1000;
+  }
+
+  #record(
+    pair: TokenPair,
+    now: number,
+    family: Pick<TokenRecord, 'family_id' | 'parent_hash' | 'client_id' | 'user_id' | 'family_expires_at'>,
+  ): Insertable<Records['token']> {
+    const accessExpiresAt = now + ACCESS_TOKEN_SECONDS * 1000;
+    const slidingMs = family.user_id
+      ? this.#settings.refreshTokenSeconds * 1000
+      : this.#settings.clientCredentialsRefreshSeconds * 1000;
+    const refreshExpiresAt = Math.min(now + slidingMs, family.family_expires_at);
+    return {
+      access_hash: hashOf(pair.accessToken),
+      refresh_hash: hashOf(pair.refreshToken),
+      family_id: family.family_id,
+      parent_hash: family.parent_hash,
+      client_id: family.client_id,
+      user_id: family.user_id,
+      issued_at: now,
+      access_expires_at: accessExpiresAt,
+      refresh_expires_at: refreshExpiresAt,
+      family_expires_at: family.family_expires_at,
+      spent_at: null,
+      revoked_at: null,
+      superseded_at: null,
+      ends_at: Math.max(accessExpiresAt, refreshExpiresAt),
+    };
+  }
+}
+
+async function revokeFamily(transaction: Transaction<Records>, familyId: string, now: number): Promise<void> {
+  await transaction
+    .updateTable('token')
+    .set({ revoked_at: now })
+    .where('family_id', '=', familyId)
+    .where('revoked_at', 'is', null)
+    .execute();
+}
+
+/** The grants of the token's client; null when client or user is no longer active. */
+async function grantsOfActiveOwner(
+  transaction: Transaction<Records>,
+  token: TokenRecord,
+): Promise<readonly GrantType[] | null> {
+  const client = await transaction
+    .selectFrom('client')
+    .leftJoin('user', (join) => join.on('user.user_id', '=', token.user_id))
+    .select('client.grants')
+    .where('client.client_id', '=', token.client_id)
+    .where('client.revoked_at', 'is', null)
+    .where('user.disabled_at', 'is', null)
+    .executeTakeFirst();
+  return client ? (JSON.parse(client.grants) as GrantType[]) : null;
+}
+
+function newPair(): TokenPair {
+  return { accessToken: `mra_${random()}`, refreshToken: `mrr_${random()}` };
+}
+
+function random(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+function hashOf(token: string): string {
+  return hash('sha256', token, 'base64url');
+}
