@@ -5,7 +5,14 @@ import { keyCommands } from './cli/commands/keys.ts';
 import { serveCommand } from './cli/commands/serve.ts';
 import { settings } from './cli/commands/settings.ts';
 import { userCommands } from './cli/commands/user.ts';
-import { createLogger, masterKeyFile, openRecords, readMasterKeys, startService, version } from './service.ts';
+import {
+  createLogger,
+  masterKeyFile,
+  openRecords,
+  readMasterKeys,
+  startService,
+  version,
+} from './service.ts';
 
 const commands: Command[] = [
   serveCommand(version, (values) => startService(values, createLogger(values))),

@@ -54,7 +54,11 @@ export async function readMasterKeys(settings: Settings): Promise<MasterKeys> {
   return readOrCreateKeyFile(masterKeyFile(settings));
 }
 
-export async function startService(settings: Settings, logger: Logger, now: () => number = Date.now): Promise<Service> {
+export async function startService(
+  settings: Settings,
+  logger: Logger,
+  now: () => number = Date.now,
+): Promise<Service> {
   const database = await openDatabase(settings, logger);
   let server: FastifyInstance | undefined;
   try {
@@ -82,7 +86,10 @@ export async function startService(settings: Settings, logger: Logger, now: () =
   }
 
   async function stop(stopSweeping: () => Promise<void>): Promise<void> {
-    const graceOver = setTimeout(() => server?.server.closeAllConnections(), settings.stopGraceSeconds * 1000);
+    const graceOver = setTimeout(
+      () => server?.server.closeAllConnections(),
+      settings.stopGraceSeconds * 1000,
+    );
     await server?.close();
     clearTimeout(graceOver);
     await stopSweeping();
@@ -92,7 +99,9 @@ export async function startService(settings: Settings, logger: Logger, now: () =
 
 async function openDatabase(settings: Settings, logger: Logger): Promise<Database<Records>> {
   if (settings.database !== '') {
-    return openPostgres(settings.database, (error) => logger.warn({ err: error }, 'a database connection broke'));
+    return openPostgres(settings.database, (error) =>
+      logger.warn({ err: error }, 'a database connection broke'),
+    );
   }
   await makeDataFolder(settings);
   return openSqlite(join(settings.data, 'millrace.sqlite'));
@@ -105,7 +114,8 @@ async function makeDataFolder(settings: Settings): Promise<void> {
 
 function createTokenEndpoint(system: System, settings: Settings, now: () => number): TokenEndpoint {
   const { clients, users, hashing, tokens } = system;
-  const throttle = (burst: number, secondsPerFailure: number) => new FailureThrottle({ burst, secondsPerFailure }, now);
+  const throttle = (burst: number, secondsPerFailure: number) =>
+    new FailureThrottle({ burst, secondsPerFailure }, now);
   const throttles = {
     client: throttle(settings.clientFailureBurst, settings.clientFailureSeconds),
     user: throttle(settings.userFailureBurst, settings.userFailureSeconds),
@@ -121,9 +131,14 @@ async function bootstrap(system: System, settings: Settings, logger: Logger): Pr
   if (clientId === '') return;
   const known = await system.clients.credentials(clientId);
   if (known) {
-    const matches = await Promise.all(known.secrets.map(({ argon2 }) => system.hashing.verify(clientSecret, argon2, 'normal')));
+    const matches = await Promise.all(
+      known.secrets.map(({ argon2 }) => system.hashing.verify(clientSecret, argon2, 'normal')),
+    );
     if (!matches.includes(true)) {
-      logger.warn({ clientId }, 'the bootstrap client exists already, with another secret: nothing was changed');
+      logger.warn(
+        { clientId },
+        'the bootstrap client exists already, with another secret: nothing was changed',
+      );
     }
     return;
   }

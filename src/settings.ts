@@ -33,25 +33,42 @@ const Settings = z.strictObject({
       secret: true,
     }),
   host: text('127.0.0.1', 'The address to listen on; 0.0.0.0 or :: for all', z.string().min(1, 'an address')),
-  port: z.int().min(0).max(65535).default(8080).meta({ description: 'The port to listen on; 0: any free one' }),
-  masterKey: z.string().default('').meta({
-    description:
-      'The key that encrypts stored secrets: 32 bytes in base64; several, separated by commas, while keys are ' +
-      'rotated, the new one first; empty: the file master.key in the data folder, made at the first start',
-    secret: true,
-  }),
-  bootstrapClientId: text('', 'With bootstrapClientSecret: an administrator client that is made when it is missing'),
+  port: z
+    .int()
+    .min(0)
+    .max(65535)
+    .default(8080)
+    .meta({ description: 'The port to listen on; 0: any free one' }),
+  masterKey: z
+    .string()
+    .default('')
+    .meta({
+      description:
+        'The key that encrypts stored secrets: 32 bytes in base64; several, separated by commas, while keys are ' +
+        'rotated, the new one first; empty: the file master.key in the data folder, made at the first start',
+      secret: true,
+    }),
+  bootstrapClientId: text(
+    '',
+    'With bootstrapClientSecret: an administrator client that is made when it is missing',
+  ),
   bootstrapClientSecret: z
     .union([z.literal(''), z.string().min(16, 'at least 16 characters')])
     .default('')
-    .meta({ description: 'The secret of the client bootstrapClientId, at least 16 characters', secret: true }),
+    .meta({
+      description: 'The secret of the client bootstrapClientId, at least 16 characters',
+      secret: true,
+    }),
   logLevel: z
     .enum(['debug', 'info', 'warn', 'error', 'silent'])
     .default('info')
     .meta({ description: 'The least important messages that are logged; debug logs each request' }),
   trustedProxies: list('Addresses of proxies whose X-Forwarded-For is believed'),
   corsOrigins: list('Web origins that may call the API from a browser'),
-  openMetrics: z.boolean().default(false).meta({ description: 'Whether GET /metrics answers without a token' }),
+  openMetrics: z
+    .boolean()
+    .default(false)
+    .meta({ description: 'Whether GET /metrics answers without a token' }),
   bodyLimitBytes: z
     .int()
     .min(1024)
@@ -65,7 +82,10 @@ const Settings = z.strictObject({
     'How long a client refreshes a token of the client_credentials grant before it must show its secret again',
     1,
   ),
-  refreshGraceSeconds: seconds(10, 'How long a spent refresh token is accepted while its successor is unused'),
+  refreshGraceSeconds: seconds(
+    10,
+    'How long a spent refresh token is accepted while its successor is unused',
+  ),
   tokenSweepSeconds: seconds(300, 'How often expired tokens are deleted', 1),
   argon2MemoryKib: z
     .int()
@@ -146,7 +166,8 @@ export function resolveSettings(
   const file = configFlag ?? environment[FILE_VARIABLE];
   if (file) {
     for (const [name, value] of Object.entries(readFile(file))) {
-      if (!(name in Settings.shape)) throw unknownSetting(`${name} in ${file}`, name, Object.keys(Settings.shape));
+      if (!(name in Settings.shape))
+        throw unknownSetting(`${name} in ${file}`, name, Object.keys(Settings.shape));
       given[name] = { value, origin: 'file', shownAs: `${name} in ${file}` };
     }
   }
@@ -154,14 +175,20 @@ export function resolveSettings(
   for (const setting of settingDescriptions) {
     const variable = environment[setting.environment];
     if (variable !== undefined) {
-      given[setting.name] = { value: fromText(variable, setting), origin: 'environment', shownAs: setting.environment };
+      given[setting.name] = {
+        value: fromText(variable, setting),
+        origin: 'environment',
+        shownAs: setting.environment,
+      };
     }
     const flag = flags[setting.name];
     if (flag !== undefined) {
       given[setting.name] = { value: fromText(flag, setting), origin: 'flag', shownAs: `--${setting.flag}` };
     }
   }
-  const parsed = Settings.safeParse(Object.fromEntries(Object.entries(given).map(([k, { value }]) => [k, value])));
+  const parsed = Settings.safeParse(
+    Object.fromEntries(Object.entries(given).map(([k, { value }]) => [k, value])),
+  );
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => {
       const name = String(issue.path[0]);
@@ -181,7 +208,8 @@ export function resolveSettings(
 
 /** What may be shown of a setting's value. */
 export function shownValue(setting: SettingDescription, value: Settings[SettingName]): string {
-  if (setting.secret && value !== '') return setting.name === 'database' ? maskPassword(String(value)) : '***';
+  if (setting.secret && value !== '')
+    return setting.name === 'database' ? maskPassword(String(value)) : '***';
   return Array.isArray(value) ? value.join(',') : String(value);
 }
 
@@ -194,7 +222,9 @@ function readFile(file: string): Record<string, unknown> {
   try {
     content = JSON.parse(readFileSync(file, 'utf8'));
   } catch (cause) {
-    throw new SettingsError(`the settings file ${file} cannot be read: ${(cause as Error).message}`, { cause });
+    throw new SettingsError(`the settings file ${file} cannot be read: ${(cause as Error).message}`, {
+      cause,
+    });
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
     throw new SettingsError(`the settings file ${file} must hold a JSON object of settings by name`);
@@ -222,7 +252,11 @@ function unknownSetting(shownAs: string, name: string, known: readonly string[])
 function fromText(value: string, { kind }: SettingDescription): unknown {
   if (kind === 'integer' && /^-?\d+$/.test(value)) return Number(value);
   if (kind === 'boolean' && /^(?:true|false)$/.test(value)) return value === 'true';
-  if (kind === 'list') return value.split(',').map((item) => item.trim()).filter(Boolean);
+  if (kind === 'list')
+    return value
+      .split(',')
+      .map((item) => item.trim())
+      .filter(Boolean);
   return value;
 }
 

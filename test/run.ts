@@ -19,7 +19,9 @@ const runner = spawn(
     stdio: 'inherit',
     env: {
       ...process.env,
-      ...('url' in postgres ? { TEST_POSTGRES_URL: postgres.url } : { TEST_POSTGRES_MISSING: postgres.reason }),
+      ...('url' in postgres
+        ? { TEST_POSTGRES_URL: postgres.url }
+        : { TEST_POSTGRES_MISSING: postgres.reason }),
     },
   },
 );

@@ -13,7 +13,10 @@ export async function authenticate(tokens: Tokens, request: FastifyRequest): Pro
 
 export function requireRole(principal: Principal, needed: Role): void {
   if (!roleIncludes(principal.role, needed)) {
-    throw new ServiceError('forbidden', `this needs the role ${needed}; the token has the role ${principal.role}`);
+    throw new ServiceError(
+      'forbidden',
+      `this needs the role ${needed}; the token has the role ${principal.role}`,
+    );
   }
 }
 

@@ -14,7 +14,6 @@ const fastifyErrors: Record<string, [ErrorCode, string]> = {
   FST_ERR_CTP_BODY_TOO_LARGE: ['body_too_large', 'the body is over the limit'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'the Content-Type must be application/json'],
   FST_ERR_CTP_EMPTY_JSON_BODY: ['invalid_request', 'the body is empty'],
-  FST_ERR_CTP_INVALID_JSON_BODY: ['invalid_request', 'the body is not valid JSON'],
 };
 
 /** Answers any error in the shape that belongs to the path: the token endpoint has its own (contract section 7). */
@@ -46,7 +45,7 @@ function asServiceError(error: FastifyError): ServiceError {
     });
   }
   const [code, message] = fastifyErrors[error.code] ?? [];
-  if (code && message) return new ServiceError(code, detailed(message, error));
+  if (code && message) return new ServiceError(code, message);
   const { statusCode } = error;
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return new ServiceError('invalid_request', error.message);
@@ -54,11 +53,6 @@ function asServiceError(error: FastifyError): ServiceError {
   return new ServiceError('internal_error', 'the service failed; its log has more under the request id', {
     cause: error,
   });
-}
-
-/** A JSON parser's message tells the position, and quotes what the caller has sent itself. */
-function detailed(message: string, error: FastifyError): string {
-  return error.code === 'FST_ERR_CTP_INVALID_JSON_BODY' ? `${message}: ${error.message}` : message;
 }
 
 function failure(error: ServiceError, request: FastifyRequest): Failure {
@@ -82,7 +76,12 @@ function withRequestId(error: ServiceError, request: FastifyRequest): string {
   return error.status >= 500 ? `${error.message} (request id ${request.id})` : error.message;
 }
 
-function sendTokenError(reply: FastifyReply, status: number, error: string, description: string): FastifyReply {
+function sendTokenError(
+  reply: FastifyReply,
+  status: number,
+  error: string,
+  description: string,
+): FastifyReply {
   return reply.code(status).send({ error, error_description: description });
 }
 
@@ -94,7 +93,9 @@ export function answerMalformed(error: NodeJS.ErrnoException, socket: Socket): v
   }
   const code = error.code === 'HPE_HEADER_OVERFLOW' ? 'header_too_large' : 'invalid_request';
   const timedOut = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-  const message = timedOut ? 'the request took too long to arrive' : `the request is not valid HTTP (${error.code})`;
+  const message = timedOut
+    ? 'the request took too long to arrive'
+    : `the request is not valid HTTP (${error.code})`;
   const status = timedOut ? 408 : errorCodes[code].status;
   const body = JSON.stringify({ status: 'error', result: { code, message } } satisfies Failure);
   socket.end(

@@ -24,7 +24,11 @@ export function openApi(routes: readonly Route[], version: string): Json {
         token: {
           type: 'oauth2',
           flows: {
-            clientCredentials: { tokenUrl: '/api/v1/oauth2/token', refreshUrl: '/api/v1/oauth2/token', scopes: {} },
+            clientCredentials: {
+              tokenUrl: '/api/v1/oauth2/token',
+              refreshUrl: '/api/v1/oauth2/token',
+              scopes: {},
+            },
             password: { tokenUrl: '/api/v1/oauth2/token', refreshUrl: '/api/v1/oauth2/token', scopes: {} },
           },
         },
@@ -46,7 +50,9 @@ function operation(contract: RouteContract, components: Json): Json {
     operationId: operationId(contract),
     summary: contract.summary,
     tags: [contract.tag],
-    ...(contract.access === 'public' ? { security: [] } : { description: roleText(contract), security: [{ token: [] }] }),
+    ...(contract.access === 'public'
+      ? { security: [] }
+      : { description: roleText(contract), security: [{ token: [] }] }),
     ...(parameters.length > 0 && { parameters }),
     ...(content && { requestBody: { required: true, content } }),
     responses: responses(contract, components),
@@ -63,7 +69,9 @@ function responses(contract: RouteContract, components: Json): Json {
     {
       description,
       ...(schema && {
-        content: { [mediaType ?? 'application/json']: { schema: asJsonSchema(schema, 'output', components) } },
+        content: {
+          [mediaType ?? 'application/json']: { schema: asJsonSchema(schema, 'output', components) },
+        },
       }),
     },
   ]);
@@ -102,6 +110,9 @@ function asJsonSchema(schema: z.ZodType, io: 'input' | 'output', components: Jso
 }
 
 function operationId({ method, path }: RouteContract): string {
-  const words = path.replace('/api/v1/', '').split(/[^A-Za-z0-9]+/).filter(Boolean);
+  const words = path
+    .replace('/api/v1/', '')
+    .split(/[^A-Za-z0-9]+/)
+    .filter(Boolean);
   return [method.toLowerCase(), ...words.map((word) => word[0]?.toUpperCase() + word.slice(1))].join('');
 }

@@ -50,5 +50,5 @@ export function route<
   contract: RouteContract<Params, Query, Body>,
   handle: (call: Call<z.output<Params>, z.output<Query>, z.output<Body>>) => Promise<unknown>,
 ): Route {
-  return { contract, handle: handle as Route['handle'] };
+  return { contract, handle };
 }

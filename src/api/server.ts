@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import cors from '@fastify/cors';
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyBodyParser,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify';
 import type { Principal } from '../model/access.ts';
 import { ServiceError } from '../model/errors.ts';
 import type { TokenEndpoint } from '../oauth2/token-endpoint.ts';
@@ -60,13 +66,14 @@ export async function createServer(parts: ServerParts, settings: ServerSettings)
       return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
     },
     routerOptions: { maxParamLength: 1024 },
-    frameworkErrors: answerError,
+    frameworkErrors: (error, request, reply) => void answerError(error, request, reply),
     clientErrorHandler: answerMalformed,
   });
   server.setErrorHandler(answerError);
   if (settings.corsOrigins.length > 0) await server.register(cors, { origin: settings.corsOrigins });
 
-  server.removeContentTypeParser('text/plain');
+  server.removeContentTypeParser(['text/plain', 'application/json']);
+  server.addContentTypeParser('application/json', { parseAs: 'string' }, parseJson(server));
   server.addContentTypeParser(
     'application/x-www-form-urlencoded',
     { parseAs: 'buffer', bodyLimit: FORM_LIMIT_BYTES },
@@ -121,6 +128,27 @@ function addRoute(server: FastifyInstance, { contract, handle }: Route, tokens: 
         reply,
       }),
   });
+}
+
+/** Fastify's own parser, which refuses `__proto__`, with the position of what is wrong. */
+function parseJson(server: FastifyInstance): FastifyBodyParser<string> {
+  const parse = server.getDefaultJsonParser('error', 'error');
+  return (request, text, done) => {
+    void parse(request, text, (error, value) => {
+      if (error && text !== '')
+        done(new ServiceError('invalid_request', `the body is not valid JSON${whyNotJson(text)}`));
+      else done(error, value);
+    });
+  };
+}
+
+function whyNotJson(text: string): string {
+  try {
+    JSON.parse(text);
+    return ': it has a property that is not allowed (__proto__ or constructor.prototype)';
+  } catch (error) {
+    return `: ${(error as Error).message}`;
+  }
 }
 
 function jsonBody(request: FastifyRequest): unknown {

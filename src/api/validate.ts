@@ -10,7 +10,9 @@ export function validate<Schema extends z.ZodType>(schema: Schema, value: unknow
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const faults = parsed.error.issues.flatMap((issue) => faultsOf(issue, schema));
-  const shown = faults.slice(0, FAULTS_SHOWN).map(({ path, message }) => (path ? `${path}: ${message}` : message));
+  const shown = faults
+    .slice(0, FAULTS_SHOWN)
+    .map(({ path, message }) => (path ? `${path}: ${message}` : message));
   throw new ServiceError('invalid_request', shown.join('; '), { path: faults[0]?.path ?? '' });
 }
 
@@ -30,7 +32,10 @@ function faultsOf(issue: z.core.$ZodIssue, schema: z.ZodType): Fault[] {
 }
 
 function pathText(path: readonly PropertyKey[]): string {
-  return path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`)).join('').replace(/^\./, '');
+  return path
+    .map((part) => (typeof part === 'number' ? `[${part}]` : `.${String(part)}`))
+    .join('')
+    .replace(/^\./, '');
 }
 
 interface JsonSchema {
@@ -42,7 +47,8 @@ interface JsonSchema {
 
 function knownKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   const root = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as JsonSchema;
-  const resolve = (at: JsonSchema = {}) => (at.$ref ? (root.$defs?.[at.$ref.replace('#/$defs/', '')] ?? {}) : at);
+  const resolve = (at: JsonSchema = {}) =>
+    at.$ref ? (root.$defs?.[at.$ref.replace('#/$defs/', '')] ?? {}) : at;
   const end = path.reduce<JsonSchema>((at, part) => {
     return resolve(typeof part === 'number' ? at.items : at.properties?.[String(part)]);
   }, resolve(root));

@@ -15,7 +15,7 @@ import { isUnavailable } from '../database/database.ts';
 import { UsageError, type Command, type CommandCall } from './command.ts';
 import { commandHelp, overview } from './help.ts';
 
-export const EXIT = { success: 0, failure: 1, wrongUse: 2 } as const;
+const EXIT = { success: 0, failure: 1, wrongUse: 2 } as const;
 
 export interface CommandLineParts {
   version: string;
@@ -64,7 +64,10 @@ async function dispatch(words: readonly string[], parts: CommandLineParts): Prom
 function findCommand(words: readonly string[], commands: readonly Command[]): Command {
   const command = commands.find(({ name }) => name.split(' ').every((word, index) => words[index] === word));
   if (command) return command;
-  const given = words.slice(0, 2).filter((word) => !word.startsWith('-')).join(' ');
+  const given = words
+    .slice(0, 2)
+    .filter((word) => !word.startsWith('-'))
+    .join(' ');
   const names = commands.map(({ name }) => name);
   throw new UsageError(
     `there is no command "${given}".${didYouMean(given, names)} "millrace help" lists the commands`,
@@ -75,7 +78,8 @@ function commandCall(command: Command, rest: readonly string[], parts: CommandLi
   const { values, positionals } = parse(command, rest);
   const options = { ...values } as Record<string, string | boolean | undefined>;
   if (command.positional && positionals.length > 0) options[command.positional] ??= positionals.shift();
-  if (positionals.length > 0) throw new UsageError(`what is "${positionals[0]}"? See: millrace ${command.name} --help`);
+  if (positionals.length > 0)
+    throw new UsageError(`what is "${positionals[0]}"? See: millrace ${command.name} --help`);
   for (const [name, { required }] of Object.entries(command.options)) {
     if (required && options[name] === undefined) {
       throw new UsageError(`--${name} is missing. See: millrace ${command.name} --help`);

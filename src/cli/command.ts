@@ -35,7 +35,10 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-export const jsonOption = { json: { description: 'Print JSON, for machines' } } satisfies Record<string, CommandOption>;
+export const jsonOption = { json: { description: 'Print JSON, for machines' } } satisfies Record<
+  string,
+  CommandOption
+>;
 
 /** The result as JSON where that was asked for, else as a person reads it. */
 export function printResult(call: CommandCall, result: unknown, asText: () => string[]): void {
@@ -46,5 +49,10 @@ export function printResult(call: CommandCall, result: unknown, asText: () => st
 /** Columns as wide as their widest cell. */
 export function table(rows: readonly (readonly string[])[]): string[] {
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
-  return rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ').trimEnd());
+  return rows.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
 }

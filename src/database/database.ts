@@ -36,7 +36,14 @@ export function isUniqueViolation(error: unknown): boolean {
   return code === POSTGRES_UNIQUE_VIOLATION || SQLITE_UNIQUE_VIOLATIONS.has(errcode as number);
 }
 
-const NETWORK_FAILURES = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EHOSTUNREACH']);
+const NETWORK_FAILURES = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EHOSTUNREACH',
+]);
 const SQLITE_UNAVAILABLE = new Set([5, 6, 10, 13]); // SQLITE_BUSY, SQLITE_LOCKED, SQLITE_IOERR, SQLITE_FULL
 
 /** Whether the database itself could not be reached or could not work, as against a statement that it refused. */

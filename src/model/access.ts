@@ -1,17 +1,18 @@
 import { z } from 'zod';
 
 /** What a caller may do; each role includes the ones before it. */
-export const roles = ['viewer', 'operator', 'editor', 'administrator'] as const;
-export const Role = z
-  .enum(roles)
-  .meta({ id: 'Role', description: 'viewer reads, operator runs, editor builds, administrator gives access' });
+const roles = ['viewer', 'operator', 'editor', 'administrator'] as const;
+export const Role = z.enum(roles).meta({
+  id: 'Role',
+  description: 'viewer reads, operator runs, editor builds, administrator gives access',
+});
 export type Role = z.infer<typeof Role>;
 
 export function roleIncludes(role: Role, needed: Role): boolean {
   return roles.indexOf(role) >= roles.indexOf(needed);
 }
 
-export const grantTypes = ['client_credentials', 'password', 'refresh_token'] as const;
+const grantTypes = ['client_credentials', 'password', 'refresh_token'] as const;
 export const GrantType = z
   .enum(grantTypes)
   .meta({ id: 'GrantType', description: 'A way to obtain a token (contract 4.1)' });
@@ -27,7 +28,7 @@ export interface Principal {
   applications: readonly string[] | null;
 }
 
-export const ApplicationId = z
+const ApplicationId = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/, 'letters, digits, ".", "_" and "-", at most 100')
   .meta({ id: 'ApplicationId', description: 'Names an application', examples: ['orders'] });
@@ -36,10 +37,7 @@ const Timestamp = z.iso.datetime().meta({ description: 'UTC, ISO 8601' });
 
 // ---- clients
 
-const Grants = z
-  .array(GrantType)
-  .min(1)
-  .meta({ description: 'The grants that the client may use' });
+const Grants = z.array(GrantType).min(1).meta({ description: 'The grants that the client may use' });
 const ClientName = z.string().trim().min(1).max(200).meta({ description: 'For people; need not be unique' });
 const Applications = z
   .array(ApplicationId)
@@ -51,7 +49,8 @@ export const NewClient = z
   .strictObject({
     name: ClientName,
     role: Role.default('editor').meta({
-      description: 'What the client may do by itself; with a user (password grant) the role of the user counts',
+      description:
+        'What the client may do by itself; with a user (password grant) the role of the user counts',
     }),
     grants: Grants.default([...grantTypes]),
     applications: Applications.default(null),
@@ -65,7 +64,7 @@ export const ClientChange = z
   .meta({ id: 'ClientChange' });
 export type ClientChange = z.infer<typeof ClientChange>;
 
-export const ClientSecret = z
+const ClientSecret = z
   .strictObject({
     id: z.string(),
     fingerprint: z.string().meta({ description: 'The last four characters, to tell secrets apart' }),
@@ -81,7 +80,9 @@ export const Client = z
     role: Role,
     grants: z.array(GrantType),
     applications: z.array(z.string()).nullable(),
-    secrets: z.array(ClientSecret).meta({ description: 'At most two live ones, so that they can be rotated' }),
+    secrets: z
+      .array(ClientSecret)
+      .meta({ description: 'At most two live ones, so that they can be rotated' }),
     createdAt: Timestamp,
   })
   .meta({ id: 'Client' });
@@ -94,9 +95,12 @@ export type IssuedClient = z.infer<typeof IssuedClient>;
 
 // ---- users
 
-export const Username = z
+const Username = z
   .string()
-  .regex(/^[^\s\p{C}](?:[^\p{C}]{0,98}[^\s\p{C}])?$/u, 'at most 100 characters, none of them a control character')
+  .regex(
+    /^[^\s\p{C}](?:[^\p{C}]{0,98}[^\s\p{C}])?$/u,
+    'at most 100 characters, none of them a control character',
+  )
   .meta({ id: 'Username', description: 'Compared exactly, upper and lower case apart' });
 export const Password = z
   .string()

@@ -2,7 +2,7 @@
 function nearest(name: string, known: readonly string[]): string | undefined {
   const ranked = known
     .map((candidate) => ({ candidate, distance: editDistance(name.toLowerCase(), candidate.toLowerCase()) }))
-    .sort((a, b) => a.distance - b.distance);
+    .toSorted((a, b) => a.distance - b.distance);
   const [best] = ranked;
   return best && best.distance <= Math.max(2, Math.floor(name.length / 3)) ? best.candidate : undefined;
 }

@@ -14,8 +14,16 @@ export const errorCodes = {
   body_too_large: { status: 413, transient: false, text: 'The body of the request is over the limit.' },
   unsupported_media_type: { status: 415, transient: false, text: 'The body is not application/json.' },
   header_too_large: { status: 431, transient: false, text: 'The headers of the request are over the limit.' },
-  internal_error: { status: 500, transient: false, text: 'A fault of the service; its log has the request id.' },
-  records_unavailable: { status: 503, transient: true, text: "The database of the service's records is away." },
+  internal_error: {
+    status: 500,
+    transient: false,
+    text: 'A fault of the service; its log has the request id.',
+  },
+  records_unavailable: {
+    status: 503,
+    transient: true,
+    text: "The database of the service's records is away.",
+  },
 } as const satisfies Record<string, { status: number; transient: boolean; text: string }>;
 
 export type ErrorCode = keyof typeof errorCodes;

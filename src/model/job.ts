@@ -11,7 +11,10 @@ export const ExecuteJob = z
       .meta({ description: 'text: the output as a string; json: as a JSON value' }),
     operation: z
       .strictObject({
-        opName: z.string().min(1).meta({ description: 'The name of the operation', examples: ['RunScenario'] }),
+        opName: z
+          .string()
+          .min(1)
+          .meta({ description: 'The name of the operation', examples: ['RunScenario'] }),
         opParams: z
           .record(z.string(), z.unknown())
           .default({})

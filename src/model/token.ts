@@ -9,7 +9,9 @@ export const TokenResponse = z
     access_token: z.string().meta({ description: 'Bearer token for API calls.' }),
     refresh_token: z.string().meta({ description: 'Token used to obtain a new access token.' }),
     token_type: z.literal('Bearer'),
-    expires_in: z.literal(ACCESS_TOKEN_SECONDS).meta({ description: 'Lifetime of the access token in seconds.' }),
+    expires_in: z
+      .literal(ACCESS_TOKEN_SECONDS)
+      .meta({ description: 'Lifetime of the access token in seconds.' }),
   })
   .meta({ id: 'TokenResponse' });
 export type TokenResponse = z.infer<typeof TokenResponse>;

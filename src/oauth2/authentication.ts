@@ -54,7 +54,8 @@ export class Authentication {
       [this.#throttles.address, networkOf(caller.address)],
     ];
     for (const secret of client?.secrets ?? []) {
-      if (given.secrets.some((text) => this.#hashing.remembers(text, secret.argon2))) return this.#known(client, secret);
+      if (given.secrets.some((text) => this.#hashing.remembers(text, secret.argon2)))
+        return this.#known(client, secret);
     }
     const lane = laneOf(suspicions);
     for (const text of given.secrets) {
@@ -97,7 +98,10 @@ export class Authentication {
     throw failed(suspicions, invalidGrant);
   }
 
-  async #known(client: ClientCredentials | null, secret: ClientCredentials['secrets'][number]): Promise<ClientCredentials> {
+  async #known(
+    client: ClientCredentials | null,
+    secret: ClientCredentials['secrets'][number],
+  ): Promise<ClientCredentials> {
     await this.#clients.noteUse(secret);
     return client as ClientCredentials;
   }
@@ -162,7 +166,10 @@ function givenCredentials({ form, authorization }: Caller): GivenCredentials {
   const given = parseBasic(authorization);
   const named = form.get('client_id');
   if (named && named !== given.clientId) {
-    throw new TokenError('invalid_request', 'The parameter client_id names another client than the Authorization header.');
+    throw new TokenError(
+      'invalid_request',
+      'The parameter client_id names another client than the Authorization header.',
+    );
   }
   return given;
 }
@@ -172,11 +179,19 @@ function parseBasic(authorization: string): GivenCredentials {
   const encoded = /^basic +([A-Za-z0-9+/_-]+=*) *$/i.exec(authorization)?.[1];
   const [, id, secret] = /^([^:]+):(.+)$/s.exec(Buffer.from(encoded ?? '', 'base64').toString()) ?? [];
   if (!id || !secret || secret.includes('\0') || id.includes('\0')) {
-    throw new TokenError('invalid_client', 'The Authorization header is not "Basic" with an id and a secret.', {
-      'www-authenticate': 'Basic realm="millrace", charset="UTF-8"',
-    });
+    throw new TokenError(
+      'invalid_client',
+      'The Authorization header is not "Basic" with an id and a secret.',
+      {
+        'www-authenticate': 'Basic realm="millrace", charset="UTF-8"',
+      },
+    );
   }
-  return { clientId: formDecoded(id), secrets: [...new Set([formDecoded(secret), secret])], mechanism: 'basic' };
+  return {
+    clientId: formDecoded(id),
+    secrets: [...new Set([formDecoded(secret), secret])],
+    mechanism: 'basic',
+  };
 }
 
 function formDecoded(text: string): string {

@@ -37,7 +37,8 @@ export class FailureThrottle {
   #forget(): void {
     const now = this.#now();
     for (const [key, forgivenAt] of this.#forgivenAt) if (forgivenAt <= now) this.#forgivenAt.delete(key);
-    if (this.#forgivenAt.size >= KEYS) this.#forgivenAt.delete(this.#forgivenAt.keys().next().value as string);
+    if (this.#forgivenAt.size >= KEYS)
+      this.#forgivenAt.delete(this.#forgivenAt.keys().next().value as string);
   }
 }
 

@@ -40,7 +40,11 @@ export class Applications {
   }
 
   /** `only`: the applications that the caller may see; null: all. */
-  async list(ask: { after?: string | undefined; limit: number; only: readonly string[] | null }): Promise<Application[]> {
+  async list(ask: {
+    after?: string | undefined;
+    limit: number;
+    only: readonly string[] | null;
+  }): Promise<Application[]> {
     const { after = '', limit, only } = ask;
     if (only?.length === 0) return [];
     const records = await this.#database.query

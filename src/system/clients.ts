@@ -92,7 +92,7 @@ export class Clients {
       .select((expression) => expression.fn.countAll<number>().as('count'))
       .where('revoked_at', 'is', null)
       .executeTakeFirstOrThrow();
-    return Number(count);
+    return count;
   }
 
   async change(clientId: string, change: ClientChange): Promise<Client> {
@@ -172,7 +172,12 @@ export class Clients {
     const rows = await this.#database.query
       .selectFrom('client')
       .leftJoin('client_secret', 'client_secret.client_id', 'client.client_id')
-      .select(['client.grants', 'client_secret.secret_id', 'client_secret.argon2', 'client_secret.last_used_at'])
+      .select([
+        'client.grants',
+        'client_secret.secret_id',
+        'client_secret.argon2',
+        'client_secret.last_used_at',
+      ])
       .where('client.client_id', '=', clientId)
       .where('client.revoked_at', 'is', null)
       .execute();
@@ -202,7 +207,11 @@ export class Clients {
     const secrets = await this.#database.query
       .selectFrom('client_secret')
       .select(['client_id', 'secret_id', 'fingerprint', 'created_at', 'last_used_at'])
-      .where('client_id', 'in', clients.map(({ client_id }) => client_id))
+      .where(
+        'client_id',
+        'in',
+        clients.map(({ client_id }) => client_id),
+      )
       .orderBy('created_at', 'desc')
       .orderBy('secret_id', 'desc')
       .execute();

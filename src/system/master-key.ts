@@ -75,13 +75,18 @@ const VERSION = 'v1';
 function parseKey(word: string, origin: string): MasterKey {
   const bytes = Buffer.from(word, 'base64');
   if (bytes.length !== KEY_BYTES) {
-    throw new MasterKeyError(`${origin}: must be ${KEY_BYTES} bytes in base64 (openssl rand -base64 ${KEY_BYTES})`);
+    throw new MasterKeyError(
+      `${origin}: must be ${KEY_BYTES} bytes in base64 (openssl rand -base64 ${KEY_BYTES})`,
+    );
   }
   return asKey(bytes);
 }
 
 function asKey(bytes: Buffer): MasterKey {
-  return { id: createHash('sha256').update('millrace key id\0').update(bytes).digest('hex').slice(0, 12), bytes };
+  return {
+    id: createHash('sha256').update('millrace key id\0').update(bytes).digest('hex').slice(0, 12),
+    bytes,
+  };
 }
 
 /**

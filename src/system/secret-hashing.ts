@@ -74,7 +74,8 @@ export class SecretHashing {
   async #inTurn<Result>(work: () => Promise<Result>, lane: Lane = 'normal'): Promise<Result> {
     if (this.#running >= this.#settings.argon2Concurrency) {
       const waiting = this.#waiting[lane];
-      if (waiting.length >= WAITING[lane]) throw new HashingOverloaded('too many secrets wait to be verified');
+      if (waiting.length >= WAITING[lane])
+        throw new HashingOverloaded('too many secrets wait to be verified');
       await new Promise<void>((turn) => waiting.push(turn));
     } else {
       this.#running += 1;
@@ -104,4 +105,3 @@ export class SecretHashing {
 
 /** `Algorithm.Argon2id` of the package: a const enum, which type stripping cannot read. */
 const ARGON2ID = 2;
-

@@ -56,7 +56,9 @@ export class Secrets {
       // A rotation by another process, since: what the old key sealed now could be lost with it.
       if (current !== this.#keys.current.id) this.#keys = await this.#readKeys();
       if (current !== this.#keys.current.id) {
-        throw new MasterKeyError(`the current master key is ${current}, this process has another: restart it with that`);
+        throw new MasterKeyError(
+          `the current master key is ${current}, this process has another: restart it with that`,
+        );
       }
       const envelope = seal(this.#keys, name, secret);
       await transaction
@@ -89,7 +91,10 @@ export class Secrets {
   }
 
   /** Under a lock, so that no secret is sealed by an old key while a rotation is under way. */
-  async #currentKeyId(transaction: Transaction<Records>, lock: 'shared' | 'exclusive' = 'shared'): Promise<string> {
+  async #currentKeyId(
+    transaction: Transaction<Records>,
+    lock: 'shared' | 'exclusive' = 'shared',
+  ): Promise<string> {
     const { concurrentTransactions } = this.#database.capabilities;
     const row = await transaction
       .selectFrom('sealed')

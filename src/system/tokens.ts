@@ -82,7 +82,8 @@ export class Tokens {
       if (!grants.includes('refresh_token')) return 'grant_not_allowed';
 
       if (token.superseded_at !== null) {
-        if (!this.#withinGrace(token.superseded_at, now)) await revokeFamily(transaction, token.family_id, now);
+        if (!this.#withinGrace(token.superseded_at, now))
+          await revokeFamily(transaction, token.family_id, now);
         return 'invalid';
       }
       if (token.spent_at !== null && !(await this.#supersedeSuccessor(transaction, token, now))) {
@@ -177,7 +178,7 @@ export class Tokens {
   /** Deletes what has ended, in small steps; says how many pairs that were. */
   async sweep(): Promise<number> {
     const now = this.#now();
-    for (let swept = 0; ; ) {
+    for (let swept = 0; ;) {
       const { numDeletedRows } = await this.#database.query
         .deleteFrom('token')
         .where('access_hash', 'in', (query) =>
@@ -193,7 +194,10 @@ export class Tokens {
    * Everything that changes a family happens under its lock, else a pair that is issued at the same moment
    * would escape a revocation.
    */
-  async #lockFamilyOf(transaction: Transaction<Records>, refreshHash: string): Promise<TokenRecord | undefined> {
+  async #lockFamilyOf(
+    transaction: Transaction<Records>,
+    refreshHash: string,
+  ): Promise<TokenRecord | undefined> {
     const find = transaction.selectFrom('token').selectAll().where('refresh_hash', '=', refreshHash);
     const found = await find.executeTakeFirst();
     if (!found || !this.#database.capabilities.concurrentTransactions) return found;
@@ -205,7 +209,11 @@ export class Tokens {
    * A spent token came again: its answer may have been lost. While the pair that it brought is unused, that pair
    * gives way to a new one. False: it is used, or the grace is over.
    */
-  async #supersedeSuccessor(transaction: Transaction<Records>, spent: TokenRecord, now: number): Promise<boolean> {
+  async #supersedeSuccessor(
+    transaction: Transaction<Records>,
+    spent: TokenRecord,
+    now: number,
+  ): Promise<boolean> {
     if (!this.#withinGrace(spent.spent_at as number, now)) return false;
     const { numUpdatedRows } = await transaction
       .updateTable('token')

@@ -44,6 +44,11 @@ describe('Contract 2.1: token response', () => {
 
   test('the response has these four fields and no other', async (t) => {
     const { body } = await tokenResponse(t);
-    assert.deepEqual(Object.keys(body).sort(), ['access_token', 'expires_in', 'refresh_token', 'token_type']);
+    assert.deepEqual(Object.keys(body).toSorted(), [
+      'access_token',
+      'expires_in',
+      'refresh_token',
+      'token_type',
+    ]);
   });
 });

@@ -63,7 +63,12 @@ onEachDatabase('Contract 4.1: POST /api/v1/oauth2/token', (newPlace) => {
     const service = await startTestService(t, { newPlace });
     const credentials = await service.newClient();
     const body = JSON.stringify({ grant_type: 'client_credentials', ...credentials });
-    for (const type of ['application/json', 'text/plain', 'application/xml', 'multipart/form-data; boundary=x']) {
+    for (const type of [
+      'application/json',
+      'text/plain',
+      'application/xml',
+      'multipart/form-data; boundary=x',
+    ]) {
       const answer = await service.form(body, { headers: { 'content-type': type } });
       assert.equal(answer.status, 400, type);
       assert.equal(answer.body.error, 'invalid_request');

@@ -7,7 +7,9 @@ describe('Contract 5: authentication', () => {
     const service = await startTestService(t);
     const { client_id, client_secret } = await service.newClient();
     const basic = Buffer.from(`${client_id}:${client_secret}`).toString('base64');
-    const response = await fetch(`${service.url}/api/v1/applications`, { headers: { authorization: `Basic ${basic}` } });
+    const response = await fetch(`${service.url}/api/v1/applications`, {
+      headers: { authorization: `Basic ${basic}` },
+    });
     assert.equal(response.status, 401);
     assert.equal(response.headers.get('www-authenticate'), 'Bearer error="invalid_token"');
   });
@@ -67,7 +69,10 @@ describe('Contract 5: authentication', () => {
     const service = await startTestService(t);
     const first = await service.form({ grant_type: 'client_credentials', ...(await service.newClient()) });
     service.clock.advance(1800);
-    const second = await service.form({ grant_type: 'refresh_token', refresh_token: first.body.refresh_token });
+    const second = await service.form({
+      grant_type: 'refresh_token',
+      refresh_token: first.body.refresh_token,
+    });
     assert.equal(second.status, 200);
     assert.notEqual(second.body.refresh_token, first.body.refresh_token);
     assert.equal((await service.call('GET', '/api/v1/applications', second.body.access_token)).status, 200);
@@ -81,7 +86,13 @@ describe('Contract 5: authentication', () => {
     assert.equal((await service.call('POST', '/api/v1/users', administrator, user)).status, 201);
     const { client_id, client_secret } = created.body.result;
     const { username, password } = user;
-    const answer = await service.form({ grant_type: 'password', client_id, client_secret, username, password });
+    const answer = await service.form({
+      grant_type: 'password',
+      client_id,
+      client_secret,
+      username,
+      password,
+    });
     assert.equal(answer.status, 200, answer.text);
   });
 });

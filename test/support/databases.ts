@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe } from 'node:test';
 import pg from 'pg';
+import { isRequired } from './required.ts';
 
 /** A fresh, empty place for the service's records; `remove` when the test is over. */
 export interface Place {
@@ -17,10 +18,13 @@ export interface Place {
 export type DatabaseKind = 'sqlite' | 'postgres';
 
 /** The same tests on each database; where one is missing they are reported as skipped, with the reason. */
-export function onEachDatabase(name: string, tests: (newPlace: () => Promise<Place>, kind: DatabaseKind) => void): void {
+export function onEachDatabase(
+  name: string,
+  tests: (newPlace: () => Promise<Place>, kind: DatabaseKind) => void,
+): void {
   describe(`${name} [sqlite]`, () => tests(sqlitePlace, 'sqlite'));
   const missing = whyNoPostgres();
-  if (missing !== null && required('postgres')) {
+  if (missing !== null && isRequired('postgres')) {
     describe(`${name} [postgres]`, () => {
       throw new Error(`MILLRACE_TEST_REQUIRE asks for PostgreSQL: ${missing}`);
     });
@@ -54,11 +58,10 @@ async function postgresPlace(): Promise<Place> {
 
 function whyNoPostgres(): string | null {
   if (process.env['TEST_POSTGRES_URL']) return null;
-  return process.env['TEST_POSTGRES_MISSING'] ?? 'TEST_POSTGRES_URL is not set; `npm test` finds or starts a server';
-}
-
-function required(server: string): boolean {
-  return (process.env['MILLRACE_TEST_REQUIRE'] ?? '').split(',').includes(server);
+  return (
+    process.env['TEST_POSTGRES_MISSING'] ??
+    'TEST_POSTGRES_URL is not set; `npm test` finds or starts a server'
+  );
 }
 
 async function execute(url: string, statement: string): Promise<void> {

@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import pg from 'pg';
 
-export type PostgresServer =
-  { url: string; origin: string; stop(): Promise<void> } | { reason: string };
+export type PostgresServer = { url: string; origin: string; stop(): Promise<void> } | { reason: string };
 
 const RUNNING_SERVER = 'postgres://postgres@127.0.0.1:5432/postgres';
 /** PostgreSQL refuses to run as root; this is the user "nobody" of Debian and most others. */
@@ -23,7 +22,8 @@ export async function findOrStartPostgres(): Promise<PostgresServer> {
     return { url: RUNNING_SERVER, origin: '127.0.0.1:5432', stop: async () => {} };
   }
   const binaries = (await installedBinaries()) ?? (await packagedBinaries());
-  if (binaries === null) return { reason: 'no server on 127.0.0.1:5432, no binaries, no npm package for this system' };
+  if (binaries === null)
+    return { reason: 'no server on 127.0.0.1:5432, no binaries, no npm package for this system' };
   return startServer(binaries);
 }
 
@@ -44,8 +44,12 @@ async function whyNotUsable(url: string): Promise<string | null> {
 
 async function installedBinaries(): Promise<string | null> {
   const debian = '/usr/lib/postgresql';
-  const versions = existsSync(debian) ? (await readdir(debian)).sort((a, b) => Number(b) - Number(a)) : [];
-  const found = versions.map((version) => join(debian, version, 'bin')).find((bin) => existsSync(join(bin, 'initdb')));
+  const versions = existsSync(debian)
+    ? (await readdir(debian)).toSorted((a, b) => Number(b) - Number(a))
+    : [];
+  const found = versions
+    .map((version) => join(debian, version, 'bin'))
+    .find((bin) => existsSync(join(bin, 'initdb')));
   if (found) return found;
   const asked = spawnSync('pg_config', ['--bindir'], { encoding: 'utf8' });
   const bin = asked.status === 0 ? asked.stdout.trim() : '';
@@ -83,7 +87,19 @@ async function startServer(installed: string): Promise<PostgresServer> {
     return { reason: `initdb failed: ${init.stderr || init.error?.message}` };
   }
   const port = await freePort();
-  const options = ['-D', data, '-p', String(port), '-h', '127.0.0.1', '-k', folder, '-F', '-c', 'max_connections=200'];
+  const options = [
+    '-D',
+    data,
+    '-p',
+    String(port),
+    '-h',
+    '127.0.0.1',
+    '-k',
+    folder,
+    '-F',
+    '-c',
+    'max_connections=200',
+  ];
   const server = spawn(join(bin, 'postgres'), options, { ...identity, cwd: folder, stdio: 'ignore' });
   const stop = async () => {
     if (server.exitCode === null) {

@@ -19,7 +19,9 @@ export function applicationRoutes({ applications }: { applications: Applications
         tag,
         summary: 'List the applications that the caller may see',
         query: KeysetQuery,
-        answers: { 200: { description: 'The applications by appId', schema: Success(KeysetPage(Application)) } },
+        answers: {
+          200: { description: 'The applications by appId', schema: Success(KeysetPage(Application)) },
+        },
       },
       async ({ query, principal }) => {
         const list = (ask: { after?: string | undefined; limit: number }) =>

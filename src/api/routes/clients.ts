@@ -25,7 +25,13 @@ export function clientRoutes({ clients }: { clients: Clients }): Route[] {
         answers: { 200: { description: 'The clients by client_id', schema: Success(KeysetPage(Client)) } },
       },
       async ({ query }) =>
-        success(await keysetPage(query, (ask) => clients.list(ask), ({ client_id }) => client_id)),
+        success(
+          await keysetPage(
+            query,
+            (ask) => clients.list(ask),
+            ({ client_id }) => client_id,
+          ),
+        ),
     ),
     route(
       {
@@ -35,7 +41,9 @@ export function clientRoutes({ clients }: { clients: Clients }): Route[] {
         tag,
         summary: 'Create a client',
         body: NewClient,
-        answers: { 201: { description: 'The client, and its secret this once', schema: Success(IssuedClient) } },
+        answers: {
+          201: { description: 'The client, and its secret this once', schema: Success(IssuedClient) },
+        },
       },
       async ({ body, reply }) => {
         const client = await clients.create(body);

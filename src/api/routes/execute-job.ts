@@ -6,7 +6,10 @@ import type { Applications } from '../../system/applications.ts';
 import { requireApplication } from '../bearer.ts';
 import { route, type Route } from '../route.ts';
 
-export function executeJobRoutes(parts: { applications: Applications; operations: OperationRegistry }): Route[] {
+export function executeJobRoutes(parts: {
+  applications: Applications;
+  operations: OperationRegistry;
+}): Route[] {
   return [
     route(
       {

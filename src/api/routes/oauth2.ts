@@ -39,7 +39,8 @@ export function oauth2Routes({ endpoint, metrics }: { endpoint: TokenEndpoint; m
         path: '/api/v1/oauth2/revoke',
         access: 'public',
         tag,
-        summary: 'Revoke a token (RFC 7009); a refresh token takes all tokens with it that descend from its grant',
+        summary:
+          'Revoke a token (RFC 7009); a refresh token takes all tokens with it that descend from its grant',
         form: TokenReference,
         answers: { 200: { description: 'The token is not valid any more', schema: z.strictObject({}) } },
       },
@@ -65,7 +66,10 @@ export function oauth2Routes({ endpoint, metrics }: { endpoint: TokenEndpoint; m
 
 function callerOf(request: FastifyRequest): Caller {
   if (!Buffer.isBuffer(request.body)) {
-    throw new TokenError('invalid_request', 'The body must be of the type application/x-www-form-urlencoded.');
+    throw new TokenError(
+      'invalid_request',
+      'The body must be of the type application/x-www-form-urlencoded.',
+    );
   }
   return {
     form: parseForm(request.body),

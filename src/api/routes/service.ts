@@ -53,7 +53,11 @@ export function serviceRoutes({ version, metrics, openMetrics, checkReady }: Ser
         tag,
         summary: 'Figures for Prometheus',
         answers: {
-          200: { description: 'In the text format of Prometheus', schema: z.string(), mediaType: 'text/plain' },
+          200: {
+            description: 'In the text format of Prometheus',
+            schema: z.string(),
+            mediaType: 'text/plain',
+          },
         },
       },
       async ({ reply }) => {

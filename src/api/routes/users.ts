@@ -22,7 +22,14 @@ export function userRoutes({ users }: { users: Users }): Route[] {
         query: KeysetQuery,
         answers: { 200: { description: 'The users by name', schema: Success(KeysetPage(User)) } },
       },
-      async ({ query }) => success(await keysetPage(query, (ask) => users.list(ask), ({ username }) => username)),
+      async ({ query }) =>
+        success(
+          await keysetPage(
+            query,
+            (ask) => users.list(ask),
+            ({ username }) => username,
+          ),
+        ),
     ),
     route(
       {

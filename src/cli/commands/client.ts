@@ -51,7 +51,9 @@ const rotateSecret: Command = {
   positional: 'client-id',
   options: { ...clientId, ...jsonOption },
   async run(call) {
-    const client = await call.withRecords(({ clients }) => clients.rotateSecret(call.option('client-id') as string));
+    const client = await call.withRecords(({ clients }) =>
+      clients.rotateSecret(call.option('client-id') as string),
+    );
     printIssued(call, client);
   },
 };
@@ -79,7 +81,10 @@ function printIssued(call: CommandCall, client: IssuedClient): void {
 }
 
 function clientRow({ client_id, name, role, grants, applications, secrets }: Client): string[] {
-  const lastUse = secrets.map(({ lastUsedAt }) => lastUsedAt ?? '').sort().at(-1);
+  const lastUse = secrets
+    .map(({ lastUsedAt }) => lastUsedAt ?? '')
+    .toSorted()
+    .at(-1);
   return [
     client_id,
     name,
@@ -92,5 +97,8 @@ function clientRow({ client_id, name, role, grants, applications, secrets }: Cli
 }
 
 function commaList(text: string | undefined): string[] | undefined {
-  return text?.split(',').map((item) => item.trim()).filter(Boolean);
+  return text
+    ?.split(',')
+    .map((item) => item.trim())
+    .filter(Boolean);
 }

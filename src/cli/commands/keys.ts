@@ -32,7 +32,9 @@ export function keyCommands({ readMasterKeys, masterKeyFile }: KeyParts): Comman
         ...(ownFile || keys.count === 1 ? [] : ['the other keys of masterKey are not needed any more']),
       ]);
       if (!ownFile && keys.count === 1) {
-        call.tell('masterKey holds one key only: to change it, put a new key before it, separated by a comma');
+        call.tell(
+          'masterKey holds one key only: to change it, put a new key before it, separated by a comma',
+        );
       }
     },
   };

@@ -9,12 +9,17 @@ export interface RunningService {
   stop(): Promise<void>;
 }
 
-export function serveCommand(version: string, start: (settings: Settings) => Promise<RunningService>): Command {
+export function serveCommand(
+  version: string,
+  start: (settings: Settings) => Promise<RunningService>,
+): Command {
   return {
     name: 'serve',
     summary: 'Run the service',
     options: {},
     async run(call) {
+      // From the first moment on, so that a stop during the start is not lost.
+      const stopped = stopSignal();
       const service = await start(call.settings.values).catch((error: NodeJS.ErrnoException) => {
         if (error.code !== 'EADDRINUSE' && error.code !== 'EACCES') throw error;
         const { host, port } = call.settings.values;
@@ -25,7 +30,7 @@ export function serveCommand(version: string, start: (settings: Settings) => Pro
       });
       call.print(`millrace ${version} listens on ${service.url}`);
       await sayWhatNext(call, service);
-      const signal = await stopSignal();
+      const signal = await stopped;
       call.tell(`millrace: ${signal}: answering what is under way, then stopping`);
       await service.stop();
     },

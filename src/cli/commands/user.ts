@@ -34,7 +34,12 @@ const list: Command = {
     printResult(call, users, () =>
       table([
         ['USERNAME', 'ROLE', 'STATE', 'CREATED'],
-        ...users.map((user) => [user.username, user.role, user.disabled ? 'disabled' : 'active', user.createdAt]),
+        ...users.map((user) => [
+          user.username,
+          user.role,
+          user.disabled ? 'disabled' : 'active',
+          user.createdAt,
+        ]),
       ]),
     );
   },

@@ -32,7 +32,7 @@ export function openPostgres<T>(url: string, onIdleError: (error: Error) => void
 /** The records keep times as bigint milliseconds, which a double holds exactly; pg would give strings. */
 function getTypeParser(oid: number, format?: 'text' | 'binary'): (value: string) => unknown {
   if (oid === pg.types.builtins.INT8) return Number;
-  return pg.types.getTypeParser(oid, format as 'text');
+  return pg.types.getTypeParser(oid, format);
 }
 
 function withoutPassword(url: string): string {
