@@ -24,6 +24,9 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   const known = asServiceError(error as FastifyError);
   if (known.status >= 500) request.log.error({ err: error }, known.message);
   if (known.code === 'records_unavailable') reply.header('retry-after', RETRY_AFTER_SECONDS);
+  // Fastify would close the connection under a sender that is still sending, who would then see a broken
+  // connection instead of the answer; Node.js reads and drops the rest.
+  reply.removeHeader('connection');
   if (isTokenPath(request)) {
     // RFC 6749 has 400 for whatever is wrong with a request; its clients do not know 415.
     const status = known.code === 'unsupported_media_type' ? 400 : known.status;

@@ -69,6 +69,12 @@ describe('Hostile requests to the token endpoint', () => {
     });
   }
 
+  test('a sender that is still sending gets its 413, not a broken connection', async (t) => {
+    const service = await spawnService(t); // in one process, reading and sending would take turns
+    const body = `grant_type=${'x'.repeat(20_000_000)}`;
+    for (let round = 0; round < 20; round += 1) assert.equal((await service.form(body)).status, 413);
+  });
+
   test('none of them slows the event loop down: its lag stays under 50 ms', async (t) => {
     const service = await spawnService(t);
     await service.client();
