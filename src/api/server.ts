@@ -25,7 +25,7 @@ import { executeJobRoutes } from './routes/execute-job.ts';
 import { oauth2Routes } from './routes/oauth2.ts';
 import { openApiRoute, serviceRoutes } from './routes/service.ts';
 import { userRoutes } from './routes/users.ts';
-import { validate } from './validate.ts';
+import { validate } from '../model/validate.ts';
 
 export interface ServerParts {
   version: string;

@@ -20,6 +20,8 @@ export interface Capabilities {
   readonly tableSuffix: 'strict' | '';
   /** The name of the integer type of 64 bits. */
   readonly bigint: 'integer' | 'bigint';
+  /** The name of the type of bytes. */
+  readonly blob: 'blob' | 'bytea';
 }
 
 /** The database is away, full or closed: the same statement may succeed later. */

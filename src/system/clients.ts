@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Selectable } from 'kysely';
 import { isUniqueViolation, type Database } from '../database/database.ts';
+import { prepared } from '../database/prepared.ts';
 import type { Client, ClientChange, GrantType, IssuedClient, NewClient, Role } from '../model/access.ts';
 import { ServiceError } from '../model/errors.ts';
 import type { Records } from './records.ts';
@@ -22,11 +23,13 @@ export class Clients {
   readonly #database: Database<Records>;
   readonly #hashing: SecretHashing;
   readonly #now: () => number;
+  readonly #findCredentials: ReturnType<typeof prepareFindCredentials>;
 
   constructor(database: Database<Records>, hashing: SecretHashing, now: () => number = Date.now) {
     this.#database = database;
     this.#hashing = hashing;
     this.#now = now;
+    this.#findCredentials = prepareFindCredentials(database);
   }
 
   /** With a given id and secret for a bootstrap client, else with new random ones. */
@@ -169,18 +172,7 @@ export class Clients {
   }
 
   async credentials(clientId: string): Promise<ClientCredentials | null> {
-    const rows = await this.#database.query
-      .selectFrom('client')
-      .leftJoin('client_secret', 'client_secret.client_id', 'client.client_id')
-      .select([
-        'client.grants',
-        'client_secret.secret_id',
-        'client_secret.argon2',
-        'client_secret.last_used_at',
-      ])
-      .where('client.client_id', '=', clientId)
-      .where('client.revoked_at', 'is', null)
-      .execute();
+    const rows = await this.#findCredentials(clientId);
     const [first] = rows;
     if (!first) return null;
     return {
@@ -232,6 +224,22 @@ export class Clients {
       createdAt: new Date(client.created_at).toISOString(),
     }));
   }
+}
+
+function prepareFindCredentials({ query }: Database<Records>) {
+  return prepared(query, 1, (clientId: string) =>
+    query
+      .selectFrom('client')
+      .leftJoin('client_secret', 'client_secret.client_id', 'client.client_id')
+      .select([
+        'client.grants',
+        'client_secret.secret_id',
+        'client_secret.argon2',
+        'client_secret.last_used_at',
+      ])
+      .where('client.client_id', '=', clientId)
+      .where('client.revoked_at', 'is', null),
+  );
 }
 
 function newCredentials(): { clientId: string; clientSecret: string } {

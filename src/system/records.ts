@@ -9,6 +9,12 @@ export interface Records {
   user: UserRecord;
   token: TokenRecord;
   sealed: SealedRecord;
+  definition: DefinitionRecord;
+  variable: VariableRecord;
+  job: JobRecord;
+  job_page: JobPageRecord;
+  job_event: JobEventRecord;
+  lease: LeaseRecord;
 }
 
 interface ApplicationRecord {
@@ -48,11 +54,14 @@ interface UserRecord {
 
 /** A pair of access and refresh token. The pairs that descend from one grant by refreshing are a family. */
 interface TokenRecord {
+  /** Sorts by the time of issue; both tokens begin with it. */
+  pair_id: string;
   access_hash: string;
   refresh_hash: string;
+  /** The pair_id of the family's first pair. */
   family_id: string;
-  /** The refresh_hash of the pair that this one was issued for; null: the family's first. */
-  parent_hash: string | null;
+  /** The pair that this one was issued for; null: it is the first. */
+  parent_id: string | null;
   client_id: string;
   user_id: string | null;
   issued_at: number;
@@ -74,4 +83,75 @@ interface TokenRecord {
 interface SealedRecord {
   name: string;
   envelope: string;
+}
+
+/** A source, model or saved request of an application. */
+interface DefinitionRecord {
+  app_id: string;
+  kind: string;
+  name: string;
+  /** JSON by the schema of its kind, without secrets: these are sealed. */
+  body: string;
+  changed_at: number;
+}
+
+interface VariableRecord {
+  app_id: string;
+  name: string;
+  /** JSON. */
+  value: string;
+  changed_at: number;
+}
+
+/** The one truth about a job. */
+interface JobRecord {
+  /** Sorts by the time of submission. */
+  job_id: string;
+  app_id: string;
+  client_id: string;
+  username: string | null;
+  op_name: string;
+  /** JSON. */
+  op_params: string;
+  state: string;
+  /** Raised whenever a worker takes the job. */
+  epoch: number;
+  created_at: number;
+  started_at: number | null;
+  ended_at: number | null;
+  cancel_requested_at: number | null;
+  /** JSON, when it has succeeded. */
+  output: string | null;
+  /** JSON, when it has failed. */
+  error: string | null;
+  /** JSON. */
+  stats: string;
+  idempotency_key: string | null;
+  /** Of the body that came with the key. */
+  idempotency_hash: string | null;
+}
+
+interface JobPageRecord {
+  job_id: string;
+  n: number;
+  /** JSON. */
+  record: string;
+  /** The response, redacted and deflated, of the last pages and of the one that failed. */
+  body: Uint8Array | null;
+}
+
+interface JobEventRecord {
+  job_id: string;
+  n: number;
+  type: string;
+  at: number;
+  /** JSON. */
+  data: string;
+}
+
+/** Who may do a thing that only one may do at a time, until then. */
+interface LeaseRecord {
+  name: string;
+  holder: string;
+  until: number;
 }

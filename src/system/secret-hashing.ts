@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac, createSecretKey, randomBytes } from 'node:crypto';
 import { hash, verify } from '@node-rs/argon2';
 
 export interface SecretHashingSettings {
@@ -31,8 +31,11 @@ export class SecretHashing {
   readonly #now: () => number;
   readonly #waiting: Record<Lane, (() => void)[]> = { normal: [], suspect: [] };
   #running = 0;
-  readonly #memoryKey = randomBytes(32);
+  /** A KeyObject: with a plain buffer each HMAC would prepare the key anew. */
+  readonly #memoryKey = createSecretKey(randomBytes(32));
   readonly #remembered = new Map<string, number>();
+  /** The same secret of the same client is verified once for all who wait for it. */
+  readonly #underWay = new Map<string, Promise<boolean>>();
   #decoy: Promise<string> | undefined;
 
   constructor(settings: SecretHashingSettings, now: () => number = Date.now) {
@@ -58,9 +61,18 @@ export class SecretHashing {
   }
 
   async verify(secret: string, argon2: string, lane: Lane): Promise<boolean> {
-    const right = await this.#inTurn(() => verify(argon2, secret), lane);
-    if (right) this.#remember(this.#memoryOf(secret, argon2));
-    return right;
+    const memory = this.#memoryOf(secret, argon2);
+    const underWay = this.#underWay.get(memory);
+    if (underWay) return underWay;
+    const verification = this.#inTurn(() => verify(argon2, secret), lane);
+    this.#underWay.set(memory, verification);
+    try {
+      const right = await verification;
+      if (right) this.#remember(memory);
+      return right;
+    } finally {
+      this.#underWay.delete(memory);
+    }
   }
 
   /** Takes as long as verifying does, so that the time of an answer does not tell whether a name exists. */

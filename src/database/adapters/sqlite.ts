@@ -26,7 +26,7 @@ export function openSqlite<T>(file: string): Database<T> {
     kind: 'sqlite',
     place: file,
     query: kysely,
-    capabilities: { concurrentTransactions: false, tableSuffix: 'strict', bigint: 'integer' },
+    capabilities: { concurrentTransactions: false, tableSuffix: 'strict', bigint: 'integer', blob: 'blob' },
     close: () => kysely.destroy(),
   };
 }

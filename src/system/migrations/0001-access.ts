@@ -2,8 +2,9 @@ import { sql } from 'kysely';
 import type { Migration } from './migrate.ts';
 
 /** Applications, clients, users, tokens and sealed secrets. */
-export const access: Migration = async (schema, { tableSuffix, bigint }) => {
+export const access: Migration = async (schema, { tableSuffix, bigint: bigintType }) => {
   const strict = sql.raw(tableSuffix);
+  const bigint = sql.raw(bigintType);
 
   await schema
     .createTable('application')
@@ -50,10 +51,11 @@ export const access: Migration = async (schema, { tableSuffix, bigint }) => {
 
   await schema
     .createTable('token')
-    .addColumn('access_hash', 'text', (column) => column.primaryKey())
-    .addColumn('refresh_hash', 'text', (column) => column.notNull().unique())
+    .addColumn('pair_id', 'text', (column) => column.primaryKey())
+    .addColumn('access_hash', 'text', (column) => column.notNull())
+    .addColumn('refresh_hash', 'text', (column) => column.notNull())
     .addColumn('family_id', 'text', (column) => column.notNull())
-    .addColumn('parent_hash', 'text')
+    .addColumn('parent_id', 'text')
     .addColumn('client_id', 'text', (column) => column.notNull().references('client.client_id'))
     .addColumn('user_id', 'text', (column) => column.references('user.user_id'))
     .addColumn('issued_at', bigint, (column) => column.notNull())

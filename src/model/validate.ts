@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { didYouMean } from '../model/did-you-mean.ts';
-import { ServiceError } from '../model/errors.ts';
+import { didYouMean } from './did-you-mean.ts';
+import { ServiceError } from './errors.ts';
 
 /** So many faults are told at once; whoever has more will call again anyway. */
 const FAULTS_SHOWN = 5;

@@ -1,0 +1,8 @@
+/** The part of the package that the benchmark uses; it brings no types. */
+declare module 'oidc-provider' {
+  import type { RequestListener } from 'node:http';
+  export class Provider {
+    constructor(issuer: string, configuration: object);
+    callback(): RequestListener;
+  }
+}

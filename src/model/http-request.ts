@@ -1,0 +1,119 @@
+import { z } from 'zod';
+import { Name, SourceName, SpaceName, TableName } from './names.ts';
+import { Auth, RateLimit } from './source.ts';
+import { InlineModel } from './table.ts';
+
+const Script = (description: string) => z.string().min(1).meta({ description, script: true });
+const ScriptObject = z.strictObject({ script: Script('Its result is the value') });
+
+/** The contract's options are strings that hold seconds; numbers are taken, too. */
+const Seconds = (description: string) =>
+  z
+    .union([z.string(), z.number()])
+    .refine((value) => (typeof value === 'number' || /^\d+(?:\.\d+)?$/.test(value)) && Number(value) > 0, {
+      error: 'must be a number of seconds greater than 0, such as "600"',
+    })
+    .transform(Number)
+    .meta({ description, unit: 'seconds' });
+
+/** Contract 2.3: the four methods; a setting can add others. */
+export const contractMethods = ['GET', 'POST', 'DELETE', 'PATCH'] as const;
+
+/** Contract 2.3: the six names, to the letter. */
+export const bodyTypes = [
+  'string',
+  'JSON -> stringify()',
+  'JSON -> form-data',
+  'JSON -> x-www-form-urlencoded',
+  'JSON -> octet-stream',
+  'JSON -> transmitSourceTable()',
+] as const;
+
+const OCTET_STREAM_ADVICE =
+  '"JSON -> octet-stream" is no longer supported. Use "JSON -> transmitSourceTable()"; when switching, add the ' +
+  'header Content-Type with value application/octet-stream explicitly if needed';
+
+export const BodyType = z
+  .enum(bodyTypes)
+  .refine((type) => type !== 'JSON -> octet-stream', { error: OCTET_STREAM_ADVICE })
+  .meta({ description: 'How the body is made' });
+
+export const SourceTable = z
+  .strictObject({
+    source: SourceName,
+    space: SpaceName.optional(),
+    table: TableName,
+    batching: z.boolean().default(false).meta({ description: 'Many records in one request' }),
+    batchSize: z.int().min(1).max(100_000).default(1000).meta({ description: 'Records in one request' }),
+  })
+  .meta({ description: 'One request is made for each of its records, or batches' });
+
+export const Options = z
+  .strictObject({
+    connectTimeout: Seconds('Until the connection stands').default(600),
+    readTimeout: Seconds('The longest silence while waiting for the response').default(600),
+    writeTimeout: Seconds('The longest time without progress while sending').default(600),
+    totalTimeout: Seconds('For all tries of a request together').optional(),
+    maxResponseBytes: z
+      .int()
+      .min(1)
+      .max(256 * 1024 * 1024)
+      .optional()
+      .meta({ description: 'The largest response of parse JSON after decompression; default 64 MiB', unit: 'bytes' }),
+    retry: z
+      .union([z.literal(false), z.strictObject({ tries: z.int().min(1).max(20) })])
+      .default({ tries: 5 })
+      .meta({ description: 'How often a request is tried in all; false: once' }),
+    concurrency: z.int().min(1).max(1000).default(1).meta({ description: 'Records of the source table at once' }),
+    rateLimit: RateLimit.optional(),
+    redirects: z.int().min(0).max(50).default(10).meta({ description: 'How many are followed' }),
+    onHttpError: z
+      .enum(['fail', 'script'])
+      .optional()
+      .meta({ description: 'Whether a status other than 2xx fails the job, or is the Parsing script’s matter' }),
+    onRepeat: z
+      .enum(['fail', 'continue'])
+      .default('fail')
+      .meta({ description: 'What to do when paging goes in a circle' }),
+  })
+  .meta({ id: 'HTTPRequestOptions' });
+
+export const HttpRequestPart = z.strictObject({
+  source: SourceName.optional().meta({ description: 'An HTTPSource' }),
+  auth: Auth.optional().meta({ description: 'Authentication given explicitly, instead of a source' }),
+  url: z.union([z.string().min(1), ScriptObject]).meta({ description: 'May contain query parameters' }),
+  method: z.string().min(1).meta({ description: 'GET, POST, DELETE or PATCH' }),
+  parameters: Script('Returns an object of request parameter names and values').optional(),
+  headers: Script('Returns an object of header names and values').optional(),
+  bodyType: BodyType.optional(),
+  body: z.union([z.string(), ScriptObject]).optional(),
+  interceptors: Script('Returns an array of interceptor objects').optional(),
+  options: Options.prefault({}),
+});
+
+const place = { source: SourceName.optional(), space: SpaceName.optional() };
+
+export const Target = z.discriminatedUnion('action', [
+  z.strictObject({ action: z.literal('save to file'), ...place, table: TableName }),
+  z.strictObject({
+    action: z.literal('parse JSON'),
+    ...place,
+    table: TableName.optional(),
+    model: z.union([Name, InlineModel]).optional().meta({ description: 'The name of a model, or its columns' }),
+    parsingScript: Script('Maps the response onto tables').optional(),
+    mapping: Script('For the format "objects"').optional(),
+  }),
+]);
+
+/** Decisions section 3: `opParams` of the operation HTTPRequest. */
+export const HttpRequest = z
+  .strictObject({
+    sourceTable: SourceTable.optional(),
+    request: HttpRequestPart.refine(({ source, auth }) => source === undefined || auth === undefined, {
+      error: 'source and auth exclude each other',
+      path: ['auth'],
+    }),
+    target: Target.optional(),
+  })
+  .meta({ id: 'HTTPRequest' });
+export type HttpRequest = z.infer<typeof HttpRequest>;

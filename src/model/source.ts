@@ -1,0 +1,107 @@
+import { z } from 'zod';
+import { Name } from './names.ts';
+
+/** Write-only: encrypted at rest, never shown again. Left out where a source is written anew, the old one stays. */
+const Secret = (description: string) =>
+  z.string().min(1).optional().meta({ description: `${description} (write-only)`, secret: true });
+const Script = (description: string) => z.string().min(1).meta({ description });
+
+/** Every `auth.type` that an HTTPSource may have. */
+export const Auth = z
+  .discriminatedUnion('type', [
+    z.strictObject({ type: z.literal('none') }),
+    z.strictObject({ type: z.literal('basic'), username: z.string(), password: Secret('The password') }),
+    z.strictObject({
+      type: z.literal('apiKey'),
+      name: z.string().min(1).meta({ description: 'Of the header, parameter or cookie' }),
+      in: z.enum(['header', 'query', 'cookie']),
+      value: Secret('The key'),
+    }),
+    z.strictObject({ type: z.literal('bearer'), token: Secret('The token') }),
+    z.strictObject({
+      type: z.literal('oauth2'),
+      grant: z.enum(['client_credentials', 'password', 'refresh_token']),
+      tokenUrl: z.url({ protocol: /^https?$/ }),
+      clientId: z.string().min(1),
+      clientSecret: Secret('The secret of the client'),
+      clientAuth: z
+        .enum(['body', 'basic'])
+        .default('body')
+        .meta({ description: 'How client id and secret are sent' }),
+      scope: z.string().optional(),
+      audience: z.string().optional(),
+      username: z.string().optional().meta({ description: 'Of the password grant' }),
+      password: Secret('Of the password grant'),
+      refreshToken: Secret('Of the refresh_token grant; one that the system rotates is kept'),
+    }),
+    z.strictObject({
+      type: z.literal('sigV4'),
+      region: z.string().min(1),
+      serviceName: z.string().min(1),
+      accessKeyId: z.string().min(1),
+      accessKey: Secret('The secret key'),
+    }),
+    z.strictObject({
+      type: z.literal('customSignature'),
+      script: Script('In the form of the Interceptors script; sees the secrets in $ctx.variables'),
+      secrets: z
+        .record(Name, z.string().min(1))
+        .optional()
+        .meta({ description: 'Seen by this script alone (write-only)', secret: true }),
+    }),
+  ])
+  .meta({ id: 'Auth' });
+export type Auth = z.infer<typeof Auth>;
+
+export const RateLimit = z
+  .strictObject({
+    requests: z.int().min(1),
+    perSeconds: z.number().positive().default(1),
+  })
+  .meta({ id: 'RateLimit', description: 'At most so many requests in so many seconds' });
+
+export const HttpSource = z
+  .strictObject({
+    name: Name,
+    type: z.literal('HTTPSource'),
+    baseUrl: z.url({ protocol: /^https?$/ }).optional().meta({ description: 'A relative URL of a request begins here' }),
+    allowedHosts: z
+      .array(z.string().min(1))
+      .optional()
+      .meta({ description: 'Hosts beside that of the URL to which the credentials may go along' }),
+    properties: z
+      .record(Name, z.string())
+      .default({})
+      .meta({ description: 'Seen by scripts in $ctx.variables' }),
+    auth: Auth.default({ type: 'none' }),
+    rateLimit: RateLimit.optional(),
+    tls: z
+      .strictObject({
+        ca: z.string().optional().meta({ description: 'Certificates in PEM that are trusted besides the usual ones' }),
+        rejectUnauthorized: z
+          .boolean()
+          .default(true)
+          .meta({ description: 'false: the certificate of the system is not checked' }),
+      })
+      .optional(),
+    proxy: z.url({ protocol: /^http$/ }).optional().meta({ description: 'An HTTP proxy' }),
+  })
+  .meta({ id: 'HTTPSource', description: 'Credentials and authentication of an external HTTP system' });
+export type HttpSource = z.infer<typeof HttpSource>;
+
+/** The sources that each application has from its beginning; their names are taken. */
+export const builtInSources = {
+  local: { type: 'TableSource', defaultSpace: 'main' },
+  files: { type: 'FileSource', defaultSpace: '' },
+} as const;
+
+/** The paths of the secrets that an auth type needs, and whether it can do without. */
+export const secretFields: Record<Auth['type'], readonly string[]> = {
+  none: [],
+  basic: ['password'],
+  apiKey: ['value'],
+  bearer: ['token'],
+  oauth2: ['clientSecret', 'password', 'refreshToken'],
+  sigV4: ['accessKey'],
+  customSignature: ['secrets'],
+};
