@@ -1,15 +1,20 @@
-import type { Command } from './cli/command.ts';
+import type { Command, CommandCall, Engine } from './cli/command.ts';
 import { runCommandLine } from './cli/command-line.ts';
+import { apply } from './cli/commands/apply.ts';
 import { clientCommands } from './cli/commands/client.ts';
+import { exportApplication } from './cli/commands/export.ts';
 import { keyCommands } from './cli/commands/keys.ts';
+import { runCommand } from './cli/commands/run.ts';
 import { serveCommand } from './cli/commands/serve.ts';
 import { settings } from './cli/commands/settings.ts';
+import { tableCommand } from './cli/commands/table.ts';
 import { userCommands } from './cli/commands/user.ts';
 import {
   createLogger,
   masterKeyFile,
   openRecords,
   readMasterKeys,
+  startEngine,
   startService,
   version,
 } from './service.ts';
@@ -17,6 +22,10 @@ import {
 const commands: Command[] = [
   serveCommand(version, (values) => startService(values, createLogger(values))),
   settings,
+  apply,
+  exportApplication,
+  runCommand(withEngine),
+  tableCommand(withEngine),
   ...clientCommands,
   ...userCommands,
   ...keyCommands({ readMasterKeys, masterKeyFile }),
@@ -30,3 +39,16 @@ process.exitCode = await runCommandLine(process.argv.slice(2), {
   print: (line) => process.stdout.write(`${line}\n`),
   tell: (line) => process.stderr.write(`${line}\n`),
 });
+
+async function withEngine<Result>(
+  call: CommandCall,
+  work: (engine: Engine) => Promise<Result>,
+): Promise<Result> {
+  const { values } = call.settings;
+  const engine = await startEngine(values, createLogger({ ...values, logLevel: 'warn' }));
+  try {
+    return await work(engine);
+  } finally {
+    await engine.stop(AbortSignal.abort());
+  }
+}

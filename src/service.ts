@@ -1,22 +1,35 @@
-/** The only wiring: settings -> stores -> operations -> server. Nothing else imports an adapter. */
+/** The only wiring: settings -> stores -> operations -> jobs -> server. Nothing else imports an adapter. */
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { pino, type Logger } from 'pino';
 import { createServer } from './api/server.ts';
+import { ApplicationData } from './application-data.ts';
 import { openPostgres } from './database/adapters/postgres.ts';
 import { openSqlite } from './database/adapters/sqlite.ts';
 import type { Database } from './database/database.ts';
+import { openFolder } from './files/adapters/folder.ts';
+import { HttpClient } from './http/http-client.ts';
+import { JobRunner } from './jobs/job-runner.ts';
+import { OperationSecrets } from './jobs/operation-secrets.ts';
 import { ServiceError } from './model/errors.ts';
 import { Authentication } from './oauth2/authentication.ts';
 import { FailureThrottle } from './oauth2/failure-throttle.ts';
 import { TokenEndpoint } from './oauth2/token-endpoint.ts';
+import { OAuthTokens } from './operations/http-request/authorization.ts';
+import { HttpRequestOperation } from './operations/http-request/http-request.ts';
+import { extendRequest } from './operations/http-request/interceptors/extend-request.ts';
+import { InterceptorRegistry } from './operations/http-request/interceptors/interceptor.ts';
+import { signWithCloudSigV4 } from './operations/http-request/interceptors/sign-with-cloud-sig-v4.ts';
+import type { Operation } from './operations/operation.ts';
 import { OperationRegistry } from './operations/registry.ts';
+import { ScriptPool } from './scripting/script-pool.ts';
+import type { ScriptLimits } from './scripting/script-limits.ts';
 import type { Settings } from './settings.ts';
 import { MasterKeys, readOrCreateKeyFile } from './system/master-key.ts';
 import type { Records } from './system/records.ts';
-import { Secrets } from './system/secrets.ts';
 import { openSystem, type System } from './system/system.ts';
+import { openSqliteTables } from './tables/adapters/sqlite.ts';
 
 export const version = await readVersion();
 
@@ -37,7 +50,7 @@ export function createLogger(settings: Settings): Logger {
 export async function openRecords(settings: Settings, logger: Logger): Promise<System> {
   const database = await openDatabase(settings, logger);
   try {
-    return await openSystem(database, settings);
+    return await openSystem(database, settings, () => readMasterKeys(settings));
   } catch (error) {
     await database.close();
     throw error;
@@ -54,47 +67,127 @@ export async function readMasterKeys(settings: Settings): Promise<MasterKeys> {
   return readOrCreateKeyFile(masterKeyFile(settings));
 }
 
+/** Whatever runs jobs: the service, and `millrace run`. */
+export interface Engine {
+  system: System;
+  runner: JobRunner;
+  places: ApplicationData;
+  /** Lets the jobs that run have until the signal. */
+  stop(signal: AbortSignal): Promise<void>;
+}
+
+export async function startEngine(
+  settings: Settings,
+  logger: Logger,
+  now: () => number = Date.now,
+): Promise<Engine> {
+  const database = await openDatabase(settings, logger);
+  try {
+    const system = await openSystem(database, settings, () => readMasterKeys(settings), now);
+    const scripts = new ScriptPool(scriptLimits(settings), (level, message, detail) =>
+      logger[level](detail, message),
+    );
+    const client = new HttpClient({ allowPrivate: mayReachPrivateAddresses(settings) });
+    const interceptors = new InterceptorRegistry([signWithCloudSigV4, extendRequest]);
+    const places: ApplicationData = new ApplicationData({
+      folder: settings.data,
+      openTables: openSqliteTables,
+      openFiles: openFolder,
+      isBusy: (appId) => runner.isBusy(appId),
+      now,
+    });
+    const httpRequest = new HttpRequestOperation({
+      ...system,
+      client,
+      scripts,
+      places,
+      interceptors,
+      sources: system.saved.sources,
+      oauthTokens: new OAuthTokens({ client, secrets: system.secrets, leases: system.leases, now }),
+      extraMethods: settings.extraMethods,
+    });
+    const runner: JobRunner = new JobRunner({
+      jobs: system.jobs,
+      operations: new OperationRegistry([httpRequest as Operation]),
+      variables: system.variables,
+      secrets: new OperationSecrets(system.secrets),
+      settings,
+      now,
+      logError: (error, jobId) => logger.error({ err: error, jobId }, 'a job met a fault of the service'),
+      cleanUp: (appId, jobId) => cleanUpAfterJob(places, appId, jobId),
+    });
+    const stop = async (signal: AbortSignal) => {
+      await runner.stop(signal);
+      await Promise.all([scripts.close(), client.close(), places.close()]);
+      await database.close();
+    };
+    return { system, runner, places, stop };
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
 export async function startService(
   settings: Settings,
   logger: Logger,
   now: () => number = Date.now,
 ): Promise<Service> {
-  const database = await openDatabase(settings, logger);
+  const engine = await startEngine(settings, logger, now);
+  const { system, runner } = engine;
   let server: FastifyInstance | undefined;
   try {
-    const system = await openSystem(database, settings, now);
-    await Secrets.open(database, () => readMasterKeys(settings));
     await bootstrap(system, settings, logger);
+    await runner.start();
     server = await createServer(
       {
+        ...engine,
         ...system,
         version,
         tokenEndpoint: createTokenEndpoint(system, settings, now),
-        operations: new OperationRegistry([]),
         logger,
-        checkReady: () => checkReady(database),
+        checkReady: () => checkReady(system.database),
       },
       settings,
     );
     const url = await server.listen({ host: settings.host, port: settings.port });
     const stopSweeping = sweepTokens(system, settings, logger);
-    return { url, system, server, stop: () => stop(stopSweeping) };
+    const running = server;
+    return { url, system, server, stop: () => stop(running, stopSweeping) };
   } catch (error) {
     await server?.close();
-    await database.close();
+    await engine.stop(AbortSignal.abort());
     throw error;
   }
 
-  async function stop(stopSweeping: () => Promise<void>): Promise<void> {
-    const graceOver = setTimeout(
-      () => server?.server.closeAllConnections(),
-      settings.stopGraceSeconds * 1000,
-    );
-    await server?.close();
-    clearTimeout(graceOver);
+  async function stop(running: FastifyInstance, stopSweeping: () => Promise<void>): Promise<void> {
+    const graceMs = settings.stopGraceSeconds * 1000;
+    const graceOver = AbortSignal.timeout(graceMs);
+    graceOver.addEventListener('abort', () => running.server.closeAllConnections());
+    await Promise.all([running.close(), runner.stop(graceOver)]);
     await stopSweeping();
-    await database.close();
+    await engine.stop(graceOver);
   }
+}
+
+function scriptLimits(settings: Settings): Partial<ScriptLimits> {
+  return {
+    callMs: settings.scriptCallSeconds * 1000,
+    isolateMib: settings.scriptMemoryMib,
+    outputBytes: settings.scriptOutputBytes,
+  };
+}
+
+function mayReachPrivateAddresses({ privateAddresses, host }: Settings): boolean {
+  if (privateAddresses !== 'auto') return privateAddresses === 'allowed';
+  return host === 'localhost' || host === '::1' || /^127\./.test(host);
+}
+
+/** What a job leaves that nobody needs when it is over, however it ended. */
+async function cleanUpAfterJob(places: ApplicationData, appId: string, jobId: string): Promise<void> {
+  const store = await places.tables(appId);
+  await store.dropTemporary(jobId);
+  await store.abandon(jobId);
 }
 
 async function openDatabase(settings: Settings, logger: Logger): Promise<Database<Records>> {

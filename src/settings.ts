@@ -74,6 +74,44 @@ const Settings = z.strictObject({
     .min(1024)
     .default(10 * 1024 * 1024)
     .meta({ description: 'The largest body of an API request', unit: 'bytes' }),
+  jobsAtOnce: count(8, 'How many jobs run at once; the others wait in the order of their submission'),
+  syncWaitSeconds: seconds(
+    600,
+    'How long executeJob waits for a job before it answers like an async call',
+    1,
+  ),
+  keptPageBodies: count(3, 'The responses of so many last pages of a job are kept, for inspection', 0),
+  keptBodyBytes: z
+    .int()
+    .min(0)
+    .default(1024 * 1024)
+    .meta({ description: 'The most that is kept of one response', unit: 'bytes' }),
+  logLinesPerJob: count(10_000, 'Lines of the log of one job; further ones are left out'),
+  extraMethods: z
+    .array(z.enum(['PUT', 'HEAD']))
+    .default([])
+    .meta({
+      description: 'HTTP methods that requests may use beside GET, POST, DELETE and PATCH: PUT, HEAD',
+    }),
+  privateAddresses: z
+    .enum(['auto', 'allowed', 'refused'])
+    .default('auto')
+    .meta({
+      description:
+        'Whether requests may go to loopback and private addresses; auto: while the service listens on a loopback ' +
+        'address alone',
+    }),
+  scriptCallSeconds: seconds(5, 'How long one call of a script may take', 1),
+  scriptMemoryMib: z
+    .int()
+    .min(16)
+    .default(128)
+    .meta({ description: 'Memory of the scripts of a job', unit: 'MiB' }),
+  scriptOutputBytes: z
+    .int()
+    .min(1024)
+    .default(64 * 1024 * 1024)
+    .meta({ description: 'The largest result of a script', unit: 'bytes' }),
   stopGraceSeconds: seconds(30, 'How long a stop waits for requests that are under way'),
   refreshTokenSeconds: seconds(14 * 86_400, 'Lifetime of a refresh token; each use brings a new one', 1),
   refreshTokenAbsoluteSeconds: seconds(90 * 86_400, 'How long a user stays signed in by refreshing alone', 1),

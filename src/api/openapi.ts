@@ -38,13 +38,14 @@ export function openApi(routes: readonly Route[], version: string): Json {
 }
 
 function operation(contract: RouteContract, components: Json): Json {
-  const { params, query, body, form } = contract;
+  const { params, query, headers, body, form } = contract;
   const content = body
     ? { 'application/json': { schema: asJsonSchema(body, 'input', components) } }
     : form && { 'application/x-www-form-urlencoded': { schema: asJsonSchema(form, 'input', components) } };
   const parameters = [
     ...(params ? asParameters(params, 'path', components) : []),
     ...(query ? asParameters(query, 'query', components) : []),
+    ...(headers ? asParameters(headers, 'header', components) : []),
   ];
   return {
     operationId: operationId(contract),
@@ -80,7 +81,7 @@ function responses(contract: RouteContract, components: Json): Json {
   return { ...Object.fromEntries(answers), default: { description: 'An error', content: failure } };
 }
 
-function asParameters(schema: z.ZodType, place: 'path' | 'query', components: Json): Json[] {
+function asParameters(schema: z.ZodType, place: 'path' | 'query' | 'header', components: Json): Json[] {
   const { properties = {}, required = [] } = asJsonSchema(schema, 'input', components) as {
     properties?: Record<string, Json>;
     required?: string[];

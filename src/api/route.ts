@@ -21,6 +21,8 @@ export interface RouteContract<
   params?: Params;
   query?: Query;
   body?: Body;
+  /** Described here, and read by the handler itself. */
+  headers?: z.ZodType;
   /** A body of `application/x-www-form-urlencoded`, which the handler reads itself. */
   form?: z.ZodType;
   /** The answers by status: the whole body, or null for none. */

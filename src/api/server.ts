@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import cors from '@fastify/cors';
 import Fastify, {
   type FastifyBaseLogger,
-  type FastifyBodyParser,
   type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
@@ -10,20 +9,28 @@ import Fastify, {
 import type { Principal } from '../model/access.ts';
 import { ServiceError } from '../model/errors.ts';
 import type { TokenEndpoint } from '../oauth2/token-endpoint.ts';
-import type { OperationRegistry } from '../operations/registry.ts';
+import type { JobRunner } from '../jobs/job-runner.ts';
+import type { DataPlaces } from '../operations/data-places.ts';
+import type { ApplicationVariables } from '../system/application-variables.ts';
 import type { Applications } from '../system/applications.ts';
 import type { Clients } from '../system/clients.ts';
+import type { Jobs } from '../system/jobs.ts';
+import type { SavedDefinitions } from '../system/saved-definitions.ts';
 import type { Tokens } from '../system/tokens.ts';
 import type { Users } from '../system/users.ts';
 import { authenticate, requireRole } from './bearer.ts';
 import { answerError, answerMalformed, isTokenPath } from './errors.ts';
 import { Metrics } from './metrics.ts';
+import { parseJson } from './raw-json.ts';
 import type { Route } from './route.ts';
 import { applicationRoutes } from './routes/applications.ts';
 import { clientRoutes } from './routes/clients.ts';
+import { definitionRoutes } from './routes/definitions.ts';
 import { executeJobRoutes } from './routes/execute-job.ts';
+import { jobRoutes } from './routes/jobs.ts';
 import { oauth2Routes } from './routes/oauth2.ts';
 import { openApiRoute, serviceRoutes } from './routes/service.ts';
+import { tableRoutes } from './routes/tables.ts';
 import { userRoutes } from './routes/users.ts';
 import { validate } from '../model/validate.ts';
 
@@ -34,7 +41,11 @@ export interface ServerParts {
   users: Users;
   tokens: Tokens;
   tokenEndpoint: TokenEndpoint;
-  operations: OperationRegistry;
+  variables: ApplicationVariables;
+  saved: SavedDefinitions;
+  jobs: Jobs;
+  runner: JobRunner;
+  places: DataPlaces;
   logger: FastifyBaseLogger;
   checkReady: () => Promise<void>;
 }
@@ -44,6 +55,7 @@ export interface ServerSettings {
   trustedProxies: string[];
   corsOrigins: string[];
   openMetrics: boolean;
+  syncWaitSeconds: number;
 }
 
 /** A form of the token endpoint is small; a secret of 1 MB is none. */
@@ -87,8 +99,11 @@ export async function createServer(parts: ServerParts, settings: ServerSettings)
 
   const described = [
     ...oauth2Routes({ endpoint: parts.tokenEndpoint, metrics }),
-    ...executeJobRoutes(parts),
+    ...executeJobRoutes({ ...parts, syncWaitSeconds: settings.syncWaitSeconds }),
+    ...jobRoutes(parts),
     ...applicationRoutes(parts),
+    ...definitionRoutes(parts),
+    ...tableRoutes(parts),
     ...clientRoutes(parts),
     ...userRoutes(parts),
     ...serviceRoutes({ ...parts, metrics, openMetrics: settings.openMetrics }),
@@ -128,27 +143,6 @@ function addRoute(server: FastifyInstance, { contract, handle }: Route, tokens: 
         reply,
       }),
   });
-}
-
-/** Fastify's own parser, which refuses `__proto__`, with the position of what is wrong. */
-function parseJson(server: FastifyInstance): FastifyBodyParser<string> {
-  const parse = server.getDefaultJsonParser('error', 'error');
-  return (request, text, done) => {
-    void parse(request, text, (error, value) => {
-      if (error && text !== '')
-        done(new ServiceError('invalid_request', `the body is not valid JSON${whyNotJson(text)}`));
-      else done(error, value);
-    });
-  };
-}
-
-function whyNotJson(text: string): string {
-  try {
-    JSON.parse(text);
-    return ': it has a property that is not allowed (__proto__ or constructor.prototype)';
-  } catch (error) {
-    return `: ${(error as Error).message}`;
-  }
 }
 
 function jsonBody(request: FastifyRequest): unknown {

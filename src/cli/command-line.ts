@@ -12,7 +12,7 @@ import { MasterKeyError } from '../system/master-key.ts';
 import { DatabaseTooNew } from '../system/migrations/migrate.ts';
 import type { System } from '../system/system.ts';
 import { isUnavailable } from '../database/database.ts';
-import { UsageError, type Command, type CommandCall } from './command.ts';
+import { positionalsOf, UsageError, type Command, type CommandCall } from './command.ts';
 import { commandHelp, overview } from './help.ts';
 
 const EXIT = { success: 0, failure: 1, wrongUse: 2 } as const;
@@ -57,8 +57,7 @@ async function dispatch(words: readonly string[], parts: CommandLineParts): Prom
     for (const line of commandHelp(command)) parts.print(line);
     return EXIT.success;
   }
-  await command.run(commandCall(command, rest, parts));
-  return EXIT.success;
+  return (await command.run(commandCall(command, rest, parts))) ?? EXIT.success;
 }
 
 function findCommand(words: readonly string[], commands: readonly Command[]): Command {
@@ -77,7 +76,8 @@ function findCommand(words: readonly string[], commands: readonly Command[]): Co
 function commandCall(command: Command, rest: readonly string[], parts: CommandLineParts): CommandCall {
   const { values, positionals } = parse(command, rest);
   const options = { ...values } as Record<string, string | boolean | undefined>;
-  if (command.positional && positionals.length > 0) options[command.positional] ??= positionals.shift();
+  for (const name of positionalsOf(command))
+    if (positionals.length > 0) options[name] ??= positionals.shift();
   if (positionals.length > 0)
     throw new UsageError(`what is "${positionals[0]}"? See: millrace ${command.name} --help`);
   for (const [name, { required }] of Object.entries(command.options)) {

@@ -1,3 +1,5 @@
+import type { JobRunner } from '../jobs/job-runner.ts';
+import type { DataPlaces } from '../operations/data-places.ts';
 import type { ResolvedSettings } from '../settings.ts';
 import type { System } from '../system/system.ts';
 
@@ -5,10 +7,19 @@ import type { System } from '../system/system.ts';
 export interface Command {
   name: string;
   summary: string;
-  /** The option that a plain word after the command stands for. */
-  positional?: string;
+  /** The options that plain words after the command stand for, in their order. */
+  positional?: string | readonly string[];
   options: Record<string, CommandOption>;
-  run(call: CommandCall): Promise<void>;
+  /** Gives the exit code where that is not 0. */
+  run(call: CommandCall): Promise<number | void>;
+}
+
+/** What a command needs that runs jobs or looks into tables by itself. */
+export interface Engine {
+  system: System;
+  runner: JobRunner;
+  places: DataPlaces;
+  stop(signal: AbortSignal): Promise<void>;
 }
 
 export interface CommandOption {
@@ -55,4 +66,8 @@ export function table(rows: readonly (readonly string[])[]): string[] {
       .join('  ')
       .trimEnd(),
   );
+}
+
+export function positionalsOf({ positional = [] }: Command): readonly string[] {
+  return typeof positional === 'string' ? [positional] : positional;
 }

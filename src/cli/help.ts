@@ -1,5 +1,5 @@
 import { settingDescriptions } from '../settings.ts';
-import { table, type Command } from './command.ts';
+import { positionalsOf, table, type Command } from './command.ts';
 
 const places = ['data', 'database', 'config'];
 
@@ -20,7 +20,7 @@ export function overview(commands: readonly Command[]): string[] {
 }
 
 export function commandHelp(command: Command): string[] {
-  const word = command.positional ? ` [${command.positional.toUpperCase().replaceAll('-', '_')}]` : '';
+  const words = positionalsOf(command).map((name) => ` ${name.toUpperCase().replaceAll('-', '_')}`);
   const options = Object.entries(command.options).map(([name, { description, value, required }]) => [
     `  --${name}${value ? ` ${value}` : ''}`,
     description + (required ? ' (required)' : ''),
@@ -28,7 +28,7 @@ export function commandHelp(command: Command): string[] {
   return [
     `millrace ${command.name}: ${command.summary}`,
     '',
-    `Usage: millrace ${command.name}${word} [options]`,
+    `Usage: millrace ${command.name}${words.join('')} [options]`,
     '',
     ...table([...options, ...commonOptions()]),
     '',

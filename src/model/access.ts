@@ -28,7 +28,7 @@ export interface Principal {
   applications: readonly string[] | null;
 }
 
-const ApplicationId = z
+export const ApplicationId = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/, 'letters, digits, ".", "_" and "-", at most 100')
   .meta({ id: 'ApplicationId', description: 'Names an application', examples: ['orders'] });

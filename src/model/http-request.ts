@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { Name, SourceName, SpaceName, TableName } from './names.ts';
-import { Auth, RateLimit } from './source.ts';
+import { Auth, RateLimit, secretFields } from './source.ts';
 import { InlineModel } from './table.ts';
 
 const Script = (description: string) => z.string().min(1).meta({ description, script: true });
@@ -59,18 +59,19 @@ export const Options = z
       .min(1)
       .max(256 * 1024 * 1024)
       .optional()
-      .meta({ description: 'The largest response of parse JSON after decompression; default 64 MiB', unit: 'bytes' }),
+      .meta({
+        description: 'The largest response of parse JSON after decompression; default 64 MiB',
+        unit: 'bytes',
+      }),
     retry: z
       .union([z.literal(false), z.strictObject({ tries: z.int().min(1).max(20) })])
       .default({ tries: 5 })
       .meta({ description: 'How often a request is tried in all; false: once' }),
-    concurrency: z.int().min(1).max(1000).default(1).meta({ description: 'Records of the source table at once' }),
     rateLimit: RateLimit.optional(),
     redirects: z.int().min(0).max(50).default(10).meta({ description: 'How many are followed' }),
-    onHttpError: z
-      .enum(['fail', 'script'])
-      .optional()
-      .meta({ description: 'Whether a status other than 2xx fails the job, or is the Parsing script’s matter' }),
+    onHttpError: z.enum(['fail', 'script']).optional().meta({
+      description: 'Whether a status other than 2xx fails the job, or is the Parsing script’s matter',
+    }),
     onRepeat: z
       .enum(['fail', 'continue'])
       .default('fail')
@@ -99,7 +100,10 @@ export const Target = z.discriminatedUnion('action', [
     action: z.literal('parse JSON'),
     ...place,
     table: TableName.optional(),
-    model: z.union([Name, InlineModel]).optional().meta({ description: 'The name of a model, or its columns' }),
+    model: z
+      .union([Name, InlineModel])
+      .optional()
+      .meta({ description: 'The name of a model, or its columns' }),
     parsingScript: Script('Maps the response onto tables').optional(),
     mapping: Script('For the format "objects"').optional(),
   }),
@@ -117,3 +121,12 @@ export const HttpRequest = z
   })
   .meta({ id: 'HTTPRequest' });
 export type HttpRequest = z.infer<typeof HttpRequest>;
+
+/** A request under a name of its own. Its secrets belong into an HTTPSource, where they are encrypted. */
+export const SavedRequest = HttpRequest.safeExtend({ name: Name })
+  .refine(({ request: { auth } }) => !auth || secretFields[auth.type].every((field) => !(field in auth)), {
+    error: 'secrets are not kept in a saved request: put them into an HTTPSource, and name that as request.source',
+    path: ['request', 'auth'],
+  })
+  .meta({ id: 'SavedRequest' });
+export type SavedRequest = z.infer<typeof SavedRequest>;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Json } from './json.ts';
 
 /** Contract 4.2: the body of `POST /api/v1/executeJob`. What `opParams` holds is the operation's own matter. */
 export const ExecuteJob = z
@@ -23,4 +24,125 @@ export const ExecuteJob = z
       .meta({ description: 'What is to be run' }),
   })
   .meta({ id: 'ExecuteJob' });
-export type ExecuteJob = z.infer<typeof ExecuteJob>;
+
+/** The states of a job, and where each may go on to. */
+export const jobTransitions = {
+  queued: ['running', 'cancelled', 'failed'],
+  running: ['waiting', 'succeeded', 'failed', 'cancelled', 'queued'],
+  /** A durable pause: doWhileDelay, Retry-After. */
+  waiting: ['running', 'queued', 'cancelled', 'failed'],
+  succeeded: [],
+  failed: [],
+  cancelled: [],
+} as const satisfies Record<string, readonly string[]>;
+export type JobState = keyof typeof jobTransitions;
+export const jobStates = Object.keys(jobTransitions) as [JobState, ...JobState[]];
+
+export function isOver(state: JobState): boolean {
+  return jobTransitions[state].length === 0;
+}
+
+export const TableCount = z.strictObject({
+  source: z.string(),
+  space: z.string(),
+  table: z.string(),
+  records: z.int(),
+});
+
+export const JobStats = z
+  .strictObject({
+    requests: z.int().meta({ description: 'Sent, with all retries' }),
+    pages: z.int().meta({ description: 'Committed' }),
+    records: z.int().meta({ description: 'Loaded into tables' }),
+    bytes: z.int().meta({ description: 'Received, after decompression' }),
+    sourceRecords: z.int().meta({ description: 'Read from the source table' }),
+    total: z.int().nullable().meta({ description: 'Of the source records, where it is known' }),
+    durationMs: z.int(),
+  })
+  .meta({ id: 'JobStats' });
+export type JobStats = z.infer<typeof JobStats>;
+
+export const noStats: JobStats = {
+  requests: 0,
+  pages: 0,
+  records: 0,
+  bytes: 0,
+  sourceRecords: 0,
+  total: null,
+  durationMs: 0,
+};
+
+export const JobError = z
+  .strictObject({
+    code: z.string(),
+    message: z.string(),
+    path: z.string().optional().meta({ description: 'The property of the configuration at fault' }),
+    page: z.int().optional().meta({ description: 'The page at fault' }),
+    line: z.int().optional().meta({ description: 'The line of the script at fault' }),
+    column: z.int().optional(),
+    httpStatus: z.int().optional().meta({ description: 'What the external system answered' }),
+  })
+  .meta({ id: 'JobError' });
+export type JobError = z.infer<typeof JobError>;
+
+export const Job = z
+  .strictObject({
+    jobId: z.string(),
+    appId: z.string(),
+    opName: z.string(),
+    state: z.enum(jobStates),
+    createdAt: z.iso.datetime(),
+    startedAt: z.iso.datetime().nullable(),
+    endedAt: z.iso.datetime().nullable(),
+    submittedBy: z.strictObject({ clientId: z.string(), username: z.string().nullable() }),
+    stats: JobStats,
+    output: Json.nullable().meta({ description: 'When it has succeeded' }),
+    error: JobError.nullable().meta({ description: 'When it has failed' }),
+  })
+  .meta({ id: 'Job' });
+export type Job = z.infer<typeof Job>;
+
+const Sent = z.strictObject({
+  method: z.string(),
+  url: z.string(),
+  headers: z.array(z.strictObject({ name: z.string(), value: z.string(), setBy: z.string() })),
+  body: z.string().nullable().meta({ description: 'Its beginning; null: there was none' }),
+  overriddenParameters: z.array(z.string()),
+});
+
+/** What is kept of a page: everything that was sent and received is redacted. */
+export const JobPage = z
+  .strictObject({
+    n: z.int().meta({ description: 'From 1, in the order of the job' }),
+    record: z.int().nullable().meta({ description: 'The source record or batch, from 1' }),
+    iteration: z.int().meta({ description: 'Of the doWhile loop, from 1' }),
+    request: Sent,
+    status: z.int().nullable(),
+    statusMessage: z.string().nullable(),
+    responseHeaders: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
+    startedAt: z.iso.datetime(),
+    timing: z.strictObject({ sendMs: z.int(), parseMs: z.int(), loadMs: z.int() }),
+    tries: z.int(),
+    bytes: z.int(),
+    records: z.int(),
+    tables: z.array(TableCount),
+    next: z.strictObject({ url: z.string(), why: z.string() }).nullable().meta({
+      description: 'The request that follows, and why there is one; null: the loop ends',
+    }),
+    hash: z.string().nullable().meta({ description: 'SHA-256 of the response' }),
+    error: JobError.nullable(),
+    hasBody: z.boolean().meta({ description: 'Whether the response itself is kept' }),
+  })
+  .meta({ id: 'JobPage' });
+export type JobPage = z.infer<typeof JobPage>;
+
+export const jobEventTypes = ['state', 'page', 'log'] as const;
+export const JobEvent = z
+  .strictObject({
+    n: z.int().meta({ description: 'From 1, without gaps' }),
+    type: z.enum(jobEventTypes),
+    at: z.iso.datetime(),
+    data: z.record(z.string(), Json),
+  })
+  .meta({ id: 'JobEvent' });
+export type JobEvent = z.infer<typeof JobEvent>;

@@ -3,7 +3,11 @@ import { Name } from './names.ts';
 
 /** Write-only: encrypted at rest, never shown again. Left out where a source is written anew, the old one stays. */
 const Secret = (description: string) =>
-  z.string().min(1).optional().meta({ description: `${description} (write-only)`, secret: true });
+  z
+    .string()
+    .min(1)
+    .optional()
+    .meta({ description: `${description} (write-only)`, secret: true });
 const Script = (description: string) => z.string().min(1).meta({ description });
 
 /** Every `auth.type` that an HTTPSource may have. */
@@ -64,7 +68,10 @@ export const HttpSource = z
   .strictObject({
     name: Name,
     type: z.literal('HTTPSource'),
-    baseUrl: z.url({ protocol: /^https?$/ }).optional().meta({ description: 'A relative URL of a request begins here' }),
+    baseUrl: z
+      .url({ protocol: /^https?$/ })
+      .optional()
+      .meta({ description: 'A relative URL of a request begins here' }),
     allowedHosts: z
       .array(z.string().min(1))
       .optional()
@@ -77,14 +84,20 @@ export const HttpSource = z
     rateLimit: RateLimit.optional(),
     tls: z
       .strictObject({
-        ca: z.string().optional().meta({ description: 'Certificates in PEM that are trusted besides the usual ones' }),
+        ca: z
+          .string()
+          .optional()
+          .meta({ description: 'Certificates in PEM that are trusted besides the usual ones' }),
         rejectUnauthorized: z
           .boolean()
           .default(true)
           .meta({ description: 'false: the certificate of the system is not checked' }),
       })
       .optional(),
-    proxy: z.url({ protocol: /^http$/ }).optional().meta({ description: 'An HTTP proxy' }),
+    proxy: z
+      .url({ protocol: /^http$/ })
+      .optional()
+      .meta({ description: 'An HTTP proxy' }),
   })
   .meta({ id: 'HTTPSource', description: 'Credentials and authentication of an external HTTP system' });
 export type HttpSource = z.infer<typeof HttpSource>;

@@ -48,7 +48,5 @@ export interface Column {
 }
 
 export function columnsOf({ columns }: InlineModel): Column[] {
-  return columns
-    .toSorted((a, b) => a.position - b.position)
-    .map(({ name, type }) => ({ name, type }));
+  return columns.toSorted((a, b) => a.position - b.position).map(({ name, type }) => ({ name, type }));
 }

@@ -27,6 +27,22 @@ export class Applications {
     }
   }
 
+  /** Creates it, or gives it another name. */
+  async put({ appId, name }: NewApplication): Promise<'created' | 'changed' | 'unchanged'> {
+    const existing = await this.#database.query
+      .selectFrom('application')
+      .select('name')
+      .where('app_id', '=', appId)
+      .executeTakeFirst();
+    if (!existing) {
+      await this.create({ appId, name });
+      return 'created';
+    }
+    if (name === undefined || name === existing.name) return 'unchanged';
+    await this.#database.query.updateTable('application').set({ name }).where('app_id', '=', appId).execute();
+    return 'changed';
+  }
+
   async get(appId: string): Promise<Application> {
     const record = await this.#database.query
       .selectFrom('application')

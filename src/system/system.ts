@@ -1,9 +1,17 @@
 import type { Database } from '../database/database.ts';
+import { ApplicationVariables } from './application-variables.ts';
 import { Applications } from './applications.ts';
 import { Clients } from './clients.ts';
+import { Definitions } from './definitions.ts';
+import { Jobs } from './jobs.ts';
+import { Leases } from './leases.ts';
+import type { MasterKeys } from './master-key.ts';
 import { migrate } from './migrations/migrate.ts';
 import type { Records } from './records.ts';
+import { savedDefinitions, type SavedDefinitions } from './saved-definitions.ts';
 import { SecretHashing, type SecretHashingSettings } from './secret-hashing.ts';
+import { Secrets } from './secrets.ts';
+import { Sources } from './sources.ts';
 import { Tokens, type TokenSettings } from './tokens.ts';
 import { Users } from './users.ts';
 
@@ -11,7 +19,13 @@ import { Users } from './users.ts';
 export interface System {
   database: Database<Records>;
   hashing: SecretHashing;
+  secrets: Secrets;
+  leases: Leases;
   applications: Applications;
+  definitions: Definitions;
+  saved: SavedDefinitions;
+  variables: ApplicationVariables;
+  jobs: Jobs;
   clients: Clients;
   users: Users;
   tokens: Tokens;
@@ -20,14 +34,23 @@ export interface System {
 export async function openSystem(
   database: Database<Records>,
   settings: SecretHashingSettings & TokenSettings,
+  readMasterKeys: () => Promise<MasterKeys>,
   now: () => number = Date.now,
 ): Promise<System> {
   await migrate(database);
   const hashing = new SecretHashing(settings, now);
+  const secrets = await Secrets.open(database, readMasterKeys);
+  const definitions = new Definitions(database, now);
   return {
     database,
     hashing,
+    secrets,
+    leases: new Leases(database, now),
     applications: new Applications(database, now),
+    definitions,
+    saved: savedDefinitions(definitions, new Sources(definitions, secrets)),
+    variables: new ApplicationVariables(database, now),
+    jobs: new Jobs(database, now),
     clients: new Clients(database, hashing, now),
     users: new Users(database, hashing, now),
     tokens: new Tokens(database, settings, now),

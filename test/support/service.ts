@@ -40,10 +40,14 @@ export interface Answer {
   body: any;
 }
 
-/** A clock that stands still until a test moves it. */
+/** A clock that stands still until a test moves it, or lets it run. */
 export class Clock {
   time = Date.now();
-  readonly now = (): number => this.time;
+  #runningSince: number | null = null;
+  readonly now = (): number => this.time + (this.#runningSince === null ? 0 : Date.now() - this.#runningSince);
+  run(): void {
+    this.#runningSince ??= Date.now();
+  }
   advance(seconds: number): void {
     this.time += seconds * 1000;
   }

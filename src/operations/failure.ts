@@ -1,0 +1,91 @@
+import { errorCodes, ServiceError, type ErrorCode } from '../model/errors.ts';
+import type { JobError } from '../model/job.ts';
+import { FileError } from '../files/file-error.ts';
+import { HttpFailure, type FailureKind } from '../http/failure.ts';
+import { ScriptError, type ScriptErrorKind } from '../scripting/script-run.ts';
+import { CellError, RowsError, TableError } from '../tables/table-errors.ts';
+import { AuthorizationError } from './http-request/authorization.ts';
+import { BodyError } from './http-request/body.ts';
+import { HeaderError } from './http-request/header-list.ts';
+import { InterceptorError } from './http-request/interceptors/interceptor.ts';
+import { TableEncodingError } from './http-request/table-encoding.ts';
+import { UrlError } from './http-request/url.ts';
+
+/** The external system answered, with a status that nobody took charge of. */
+export class HttpStatusError extends Error {
+  override readonly name = 'HttpStatusError';
+  readonly statusCode: number;
+
+  constructor(method: string, url: string, statusCode: number, statusMessage: string, beginning: string) {
+    const status = `${statusCode} ${statusMessage}`.trim();
+    super(
+      `${method} ${url} was answered by ${status}${beginning === '' ? ', without a body' : `: ${beginning}`}`,
+    );
+    this.statusCode = statusCode;
+  }
+}
+
+const ofHttp: Partial<Record<FailureKind, ErrorCode>> = {
+  invalid_url: 'invalid_configuration',
+  invalid_method: 'invalid_configuration',
+  invalid_header: 'invalid_configuration',
+  egress: 'egress_refused',
+  connect_timeout: 'http_timeout',
+  write_timeout: 'http_timeout',
+  read_timeout: 'http_timeout',
+  total_timeout: 'http_timeout',
+  truncated: 'malformed_response',
+  decoding: 'malformed_response',
+  too_large: 'malformed_response',
+  protocol: 'malformed_response',
+  closed: 'interrupted',
+};
+
+const ofScript: Record<ScriptErrorKind, ErrorCode> = {
+  script: 'script_error',
+  response: 'malformed_response',
+  timeout: 'script_timeout',
+  memory: 'script_memory',
+  crash: 'script_crash',
+  overloaded: 'overloaded',
+  closed: 'interrupted',
+};
+
+/** Every error that a job can end with, by its code; what is not known here is a fault of ours. */
+export function jobErrorOf(error: unknown): JobError {
+  if (error instanceof ServiceError) {
+    return { code: error.code, message: error.message, ...(error.path && { path: error.path }) };
+  }
+  if (error instanceof ScriptError) {
+    const { line, column, property } = error;
+    const place = { ...(line !== undefined && { line }), ...(column !== undefined && { column }) };
+    return { code: ofScript[error.kind], message: error.message, path: property, ...place };
+  }
+  if (error instanceof HttpStatusError) {
+    return { code: 'http_status', message: error.message, httpStatus: error.statusCode };
+  }
+  if (error instanceof HttpFailure) {
+    return { code: ofHttp[error.kind] ?? 'http_failure', message: error.message };
+  }
+  if (error instanceof AuthorizationError) {
+    const code = error.kind.startsWith('token_') ? 'authorization_failed' : 'invalid_configuration';
+    return { code, message: error.message, path: error.path };
+  }
+  if (error instanceof TableError) {
+    const isValue = error instanceof CellError || error instanceof RowsError;
+    return { code: isValue ? 'value_error' : 'table_error', message: error.message };
+  }
+  if (error instanceof FileError) return { code: 'file_error', message: error.message };
+  for (const known of [UrlError, HeaderError, BodyError, InterceptorError]) {
+    if (error instanceof known) {
+      return { code: 'invalid_configuration', message: error.message, path: error.path };
+    }
+  }
+  if (error instanceof TableEncodingError) return { code: 'invalid_configuration', message: error.message };
+  return { code: 'internal_error', message: 'the service failed; its log has more under the id of the job' };
+}
+
+/** The HTTP status with which a job that was waited for is answered. */
+export function statusOfJobError(code: string): number {
+  return Object.hasOwn(errorCodes, code) ? errorCodes[code as ErrorCode].status : 500;
+}

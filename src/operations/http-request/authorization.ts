@@ -1,0 +1,49 @@
+import type { Route } from '../../http/connect.ts';
+import type { Auth } from '../../model/source.ts';
+import { apiKey } from './authorization/api-key.ts';
+import { inactive, type Authorizer } from './authorization/authorizer.ts';
+import { basic } from './authorization/basic.ts';
+import { bearer } from './authorization/bearer.ts';
+import { customSignature, type RunScript } from './authorization/custom-signature.ts';
+import { oauth2 } from './authorization/oauth2.ts';
+import { sigV4 } from './authorization/sig-v4.ts';
+import type { OAuthTokens } from './authorization/tokens.ts';
+import type { InterceptorRegistry } from './interceptors/interceptor.ts';
+
+export { AuthorizationError, type Authorizer } from './authorization/authorizer.ts';
+export { OAuthTokens } from './authorization/tokens.ts';
+export type { RunScript } from './authorization/custom-signature.ts';
+
+export interface AuthorizerParts {
+  tokens: Pick<OAuthTokens, 'cache'>;
+  /** `appId/sourceName`: its tokens are shared among all jobs and nodes. Null: given explicitly, kept for this job. */
+  sourceKey: string | null;
+  /** The source's way to its system, which token requests take, too. */
+  route?: Route;
+  interceptors: InterceptorRegistry;
+  runScript: RunScript;
+  signal: AbortSignal;
+  now?: () => number;
+}
+
+/** `auth` complete with its secrets; what is missing or cannot be sent is an error at once. */
+export function createAuthorizer(auth: Auth, parts: AuthorizerParts): Authorizer {
+  switch (auth.type) {
+    case 'none':
+      return inactive;
+    case 'basic':
+      return basic(auth);
+    case 'apiKey':
+      return apiKey(auth);
+    case 'bearer':
+      return bearer(auth);
+    case 'oauth2':
+      return oauth2(parts.tokens.cache(auth, parts.sourceKey, parts.route), parts.signal);
+    case 'sigV4':
+      return sigV4(auth, parts.now ?? Date.now);
+    case 'customSignature':
+      return customSignature(auth, parts.interceptors, parts.runScript);
+    default:
+      return auth satisfies never;
+  }
+}

@@ -1,0 +1,285 @@
+import type { HttpClient } from '../../http/http-client.ts';
+import { contractMethods, HttpRequest } from '../../model/http-request.ts';
+import { ServiceError } from '../../model/errors.ts';
+import type { Json } from '../../model/json.ts';
+import type { HttpSource } from '../../model/source.ts';
+import type { Model } from '../../model/table.ts';
+import { didYouMean } from '../../model/did-you-mean.ts';
+import type { ScriptPool } from '../../scripting/script-pool.ts';
+import type { ApplicationVariables } from '../../system/application-variables.ts';
+import type { Definitions } from '../../system/definitions.ts';
+import type { Sources } from '../../system/sources.ts';
+import type { TableStore } from '../../tables/table-store.ts';
+import { sourceOfType, type DataPlaces } from '../data-places.ts';
+import { Cancelled, type Operation, type OperationContext } from '../operation.ts';
+import { createAuthorizer, type Authorizer, type OAuthTokens } from './authorization.ts';
+import { Exchange, routeOf } from './exchange.ts';
+import type { InterceptorRegistry } from './interceptors/interceptor.ts';
+import { TableLoads, type NamedModels } from './load-tables.ts';
+import { PagedRequest, type Page } from './paged-request.ts';
+import { RequestScripts } from './request-scripts.ts';
+import { FileSaver } from './save-to-file.ts';
+import { requireTable, sourceRecords, sourceTableName } from './source-records.ts';
+import { transmitTables } from './transmit-tables.ts';
+import { TableTally } from './table-tally.ts';
+
+export interface HttpRequestParts {
+  client: HttpClient;
+  scripts: ScriptPool;
+  places: DataPlaces;
+  sources: Sources;
+  definitions: Definitions;
+  variables: ApplicationVariables;
+  interceptors: InterceptorRegistry;
+  oauthTokens: OAuthTokens;
+  /** Methods beside the contract's four. */
+  extraMethods: readonly string[];
+}
+
+const DEFAULT_MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
+
+/** Contract 2.3: the operation HTTPRequest. This file holds the loop; each station has a file of its own. */
+export class HttpRequestOperation implements Operation<HttpRequest> {
+  readonly opName = 'HTTPRequest';
+  readonly params = HttpRequest;
+  readonly #parts: HttpRequestParts;
+
+  constructor(parts: HttpRequestParts) {
+    this.#parts = parts;
+  }
+
+  async check(appId: string, params: HttpRequest): Promise<void> {
+    this.#checkMethod(params.request.method);
+    await this.#source(appId, params);
+    const { sourceTable, target } = params;
+    if (sourceTable) {
+      const table = sourceTableName(sourceTable, '');
+      await requireTable(await this.#parts.places.tables(appId), table, 'sourceTable.table');
+    }
+    if (target?.source !== undefined) {
+      sourceOfType(
+        target.source,
+        target.action === 'save to file' ? 'FileSource' : 'TableSource',
+        'target.source',
+      );
+    }
+    if (target?.action === 'parse JSON' && typeof target.model === 'string') {
+      await requireModel(this.#models(appId), target.model);
+    }
+  }
+
+  async run(params: HttpRequest, context: OperationContext): Promise<Json> {
+    const { appId, jobId, step, epoch, report } = context;
+    const run = this.#parts.scripts.openRun(appId);
+    try {
+      const scripts = new RequestScripts(run, report);
+      await checkScripts(params, this.#parts.scripts, appId);
+      const store = await this.#parts.places.tables(appId);
+      const claimed = await store.claim(jobId, step, epoch);
+      if (!claimed) throw new ServiceError('interrupted', 'another worker has taken the job');
+      const saver = await this.#saver(appId, params);
+      const request = await this.#pagedRequest(params, context, scripts, store, saver);
+      const tally = new TableTally();
+      let pageNumber = claimed.page;
+      if (params.sourceTable)
+        report.stats.total = await store.count(sourceTableName(params.sourceTable, jobId));
+
+      for await (const record of sourceRecords(params, store, jobId)) {
+        for await (const page of request.pages(record)) {
+          await this.#commit(store, context, page, pageNumber);
+          pageNumber += 1;
+          tally.add(page.loads);
+          if (context.shouldStop()) throw new Cancelled('the job was cancelled after this page');
+        }
+        report.stats.sourceRecords += record.count;
+      }
+      await store.finish(jobId, step, epoch);
+      return outputOf(report.stats, tally, saver);
+    } finally {
+      run.close();
+    }
+  }
+
+  /** One transaction holds the rows, and in the cursor the variables, the next URL and the iteration. */
+  async #commit(store: TableStore, context: OperationContext, page: Page, pageNumber: number): Promise<void> {
+    const { jobId, step, epoch, report, variables, appId } = context;
+    const cursor = JSON.stringify({
+      recordKey: page.record.key,
+      iteration: page.iteration,
+      next: page.next?.url ?? null,
+      changes: page.changes,
+    });
+    const start = performance.now();
+    const loads = page.loads.map(({ load }) => load);
+    await store.commitPage({ jobId, step, epoch, page: pageNumber, cursor, loads });
+    page.log.timing.loadMs = Math.round(performance.now() - start);
+    await this.#parts.variables.set(appId, page.changes.application);
+    variables.apply(page.changes);
+    report.stats.pages += 1;
+    report.stats.records += page.log.records;
+    report.page(page.log, page.body);
+  }
+
+  async #pagedRequest(
+    params: HttpRequest,
+    context: OperationContext,
+    scripts: RequestScripts,
+    store: TableStore,
+    saver: FileSaver | null,
+  ): Promise<PagedRequest> {
+    const { appId, jobId, report, signal } = context;
+    const { request: config, target } = params;
+    const source = await this.#source(appId, params);
+    const authorizer = this.#authorizer(source, params, context, scripts);
+    const home = new HomeHost(source);
+    const exchange = new Exchange({
+      client: this.#parts.client,
+      options: config.options,
+      source,
+      authorizer,
+      report,
+      signal,
+      mayHaveCredentials: (url) => home.trusts(url),
+    });
+    const loads =
+      target?.action === 'parse JSON'
+        ? new TableLoads({ target, models: this.#models(appId), store, jobId, scripts })
+        : null;
+    return new PagedRequest({
+      config: params,
+      context,
+      scripts,
+      exchange,
+      sourceProperties: source?.properties ?? {},
+      baseUrl: source?.baseUrl,
+      loads,
+      saver,
+      interceptors: this.#parts.interceptors,
+      authorizer,
+      transmit: transmitTables(this.#parts.places, appId, jobId),
+      maxResponseBytes: config.options.maxResponseBytes ?? DEFAULT_MAX_RESPONSE_BYTES,
+      mayHaveCredentials: (url) => home.trusts(new URL(url)),
+      onFailedPage: (log, body) => report.page(log, body),
+    });
+  }
+
+  #authorizer(
+    source: HttpSource | null,
+    { request }: HttpRequest,
+    { appId, signal, variables }: OperationContext,
+    scripts: RequestScripts,
+  ): Authorizer {
+    return createAuthorizer(source?.auth ?? request.auth ?? { type: 'none' }, {
+      tokens: this.#parts.oauthTokens,
+      sourceKey: source && `${appId}/${source.name}`,
+      interceptors: this.#parts.interceptors,
+      route: routeOf(source),
+      signal,
+      runScript: (property, text, prepared, extra) => {
+        const seen = { ...variables.seenWith(source?.properties ?? {}), ...extra } as Record<string, Json>;
+        return scripts.value(property, text, { variables: seen, dataJson: 'null' }, prepared);
+      },
+    });
+  }
+
+  async #saver(appId: string, { target }: HttpRequest): Promise<FileSaver | null> {
+    if (target?.action !== 'save to file') return null;
+    const { defaultSpace } = sourceOfType(target.source ?? 'files', 'FileSource', 'target.source');
+    return new FileSaver(await this.#parts.places.files(appId), target.space ?? defaultSpace, target.table);
+  }
+
+  #checkMethod(method: string): void {
+    const { extraMethods } = this.#parts;
+    const known = [...contractMethods, ...extraMethods];
+    if (known.includes(method)) return;
+    const canBeAdded = method === 'PUT' || method === 'HEAD';
+    const advice = canBeAdded ? ` The setting extraMethods can add ${method}.` : didYouMean(method, known);
+    throw new ServiceError(
+      'invalid_request',
+      `request.method: must be one of ${known.join(', ')}.${advice}`,
+      { path: 'request.method' },
+    );
+  }
+
+  async #source(appId: string, { request: { source: name } }: HttpRequest): Promise<HttpSource | null> {
+    if (name === undefined) return null;
+    const found = await this.#parts.sources.withSecrets(appId, name);
+    if (found) return found;
+    const known = await this.#parts.definitions.names(appId, 'source');
+    throw new ServiceError(
+      'unknown_source',
+      `request.source: there is no HTTPSource "${name}".${didYouMean(name, known)} Known: ${known.join(', ') || 'none'}`,
+      { path: 'request.source' },
+    );
+  }
+
+  #models(appId: string): NamedModels {
+    const { definitions } = this.#parts;
+    return {
+      find: async (name) =>
+        ((await definitions.get(appId, 'model', name))?.body as Model | undefined) ?? null,
+      names: () => definitions.names(appId, 'model'),
+    };
+  }
+}
+
+/** Credentials belong to the host of the first request, and to those that the source allows besides. */
+class HomeHost {
+  readonly #allowed: ReadonlySet<string>;
+  readonly #base: string | undefined;
+  #home: string | undefined;
+
+  constructor(source: HttpSource | null) {
+    this.#allowed = new Set(source?.allowedHosts);
+    this.#base = source?.baseUrl && new URL(source.baseUrl).origin;
+  }
+
+  trusts(url: URL): boolean {
+    this.#home ??= this.#base ?? url.origin;
+    return url.origin === this.#home || this.#allowed.has(url.hostname) || this.#allowed.has(url.host);
+  }
+}
+
+/** A script that cannot be compiled fails the job before anything is sent. */
+async function checkScripts(
+  { request, target }: HttpRequest,
+  pool: ScriptPool,
+  appId: string,
+): Promise<void> {
+  const texts: Record<string, string | undefined> = {
+    'request.url': typeof request.url === 'string' ? undefined : request.url.script,
+    'request.parameters': request.parameters,
+    'request.headers': request.headers,
+    'request.body': typeof request.body === 'object' ? request.body.script : undefined,
+    'request.interceptors': request.interceptors,
+    'target.parsingScript': target?.action === 'parse JSON' ? target.parsingScript : undefined,
+    'target.mapping': target?.action === 'parse JSON' ? target.mapping : undefined,
+  };
+  for (const [property, text] of Object.entries(texts)) {
+    if (text !== undefined) await pool.check(appId, { property, text });
+  }
+}
+
+async function requireModel(models: NamedModels, name: string): Promise<void> {
+  if (await models.find(name)) return;
+  const known = await models.names();
+  throw new ServiceError(
+    'unknown_model',
+    `target.model: there is no model "${name}".${didYouMean(name, known)} Known: ${known.join(', ') || 'none'}`,
+    { path: 'target.model' },
+  );
+}
+
+function outputOf(
+  { pages, records, bytes }: OperationContext['report']['stats'],
+  tally: TableTally,
+  saver: FileSaver | null,
+): Json {
+  return {
+    pages,
+    records,
+    bytes,
+    tables: tally.list(),
+    ...(saver && { files: saver.files.map((file) => ({ ...file })) }),
+  };
+}

@@ -1,0 +1,316 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { HttpRequest } from '../../model/http-request.ts';
+import type { JobError, JobPage } from '../../model/job.ts';
+import type { ParsingResult } from '../../model/parsing-result.ts';
+import { readUtf8 } from '../../http/charset.ts';
+import type { HttpResponse } from '../../http/http-client.ts';
+import { Redactor } from '../../http/redaction.ts';
+import { ScriptError, type ParsedResult, type ScriptInput } from '../../scripting/script-run.ts';
+import { HttpStatusError, jobErrorOf } from '../failure.ts';
+import type { OperationContext, PageBody } from '../operation.ts';
+import { changesOf, type VariableChanges } from '../variables.ts';
+import { buildRequest, configuredUrl, type BuildParts, type BuiltRequest } from './build-request.ts';
+import type { Exchange } from './exchange.ts';
+import type { PreparedRequest } from './interceptors/interceptor.ts';
+import { checkResult, type PageLoad, type TableLoads } from './load-tables.ts';
+import { hashOf, LoopGuard } from './loop-guard.ts';
+import type { RequestScripts, ScriptContext } from './request-scripts.ts';
+import { saveToFile, type FileSaver } from './save-to-file.ts';
+import type { SourceRecord } from './source-records.ts';
+import { nextUrl } from './url.ts';
+
+/** What one request brought, ready to be committed. */
+export interface Page {
+  record: SourceRecord;
+  iteration: number;
+  loads: PageLoad[];
+  changes: VariableChanges;
+  next: { url: string; why: string } | null;
+  bytes: number;
+  /** For the page log, once the page is committed. */
+  log: Omit<JobPage, 'n' | 'hasBody'>;
+  body: PageBody | null;
+}
+
+export interface PagedRequestParts extends BuildParts {
+  config: HttpRequest;
+  context: OperationContext;
+  scripts: RequestScripts;
+  exchange: Exchange;
+  sourceProperties: Record<string, string>;
+  baseUrl: string | undefined;
+  loads: TableLoads | null;
+  saver: FileSaver | null;
+  maxResponseBytes: number;
+  onFailedPage: (log: Page['log'], body: PageBody | null) => void;
+}
+
+interface Received {
+  statusCode: number;
+  statusMessage: string;
+  headers: HttpResponse['headers'];
+  body: Uint8Array;
+  bytes: number;
+}
+
+const BODY_SHOWN = 2_000;
+const NOTHING_PARSED: ParsedResult = { control: null, blocks: [], statusCodeRead: false, console: [] };
+
+/** The doWhile loop of one record: a generator of pages, which goes on when its page is committed. */
+export class PagedRequest {
+  readonly #parts: PagedRequestParts;
+
+  constructor(parts: PagedRequestParts) {
+    this.#parts = parts;
+  }
+
+  async *pages(record: SourceRecord): AsyncGenerator<Page> {
+    const { config, scripts, baseUrl, context } = this.#parts;
+    const guard = config.request.options.onRepeat === 'fail' ? new LoopGuard() : null;
+    let url = await configuredUrl(config.request, baseUrl, scripts, this.#scriptContext(record));
+    for (let iteration = 1; ; iteration += 1) {
+      const round = new Round(this.#parts, record, iteration, guard);
+      const { page, delayMs } = await round.run(url, this.#scriptContext(record));
+      yield page;
+      if (!page.next) return;
+      if (delayMs > 0) await delay(delayMs, undefined, { signal: context.signal });
+      url = page.next.url;
+    }
+  }
+
+  #scriptContext(record: SourceRecord): ScriptContext {
+    const { context, sourceProperties } = this.#parts;
+    return { variables: context.variables.seenWith(sourceProperties), dataJson: record.dataJson };
+  }
+}
+
+/** One request and what becomes of its response. */
+class Round {
+  readonly #parts: PagedRequestParts;
+  readonly #record: SourceRecord;
+  readonly #iteration: number;
+  readonly #guard: LoopGuard | null;
+  readonly #startedAt = new Date();
+  readonly #timing = { sendMs: 0, parseMs: 0, loadMs: 0 };
+  #built: BuiltRequest | null = null;
+  #sent: PreparedRequest | null = null;
+  #received: Received | null = null;
+  #tries = 0;
+
+  constructor(parts: PagedRequestParts, record: SourceRecord, iteration: number, guard: LoopGuard | null) {
+    this.#parts = parts;
+    this.#record = record;
+    this.#iteration = iteration;
+    this.#guard = guard;
+  }
+
+  async run(url: string, context: ScriptContext): Promise<{ page: Page; delayMs: number }> {
+    try {
+      return await this.#run(url, context);
+    } catch (error) {
+      if (!this.#parts.context.signal.aborted) {
+        this.#parts.onFailedPage(this.#log([], null, jobErrorOf(error)), this.#body());
+      }
+      throw error;
+    }
+  }
+
+  async #run(url: string, context: ScriptContext): Promise<{ page: Page; delayMs: number }> {
+    const { config, loads, saver, context: job } = this.#parts;
+    this.#built = await buildRequest(config.request, url, context, this.#parts);
+    this.#warnOfOverriding(this.#built);
+    if (saver) {
+      await this.#save(saver);
+      return { page: this.#page([], NO_CHANGES, null), delayMs: 0 };
+    }
+    const received = await this.#receive();
+    const input: ScriptInput = { ...context };
+    const parsed = await this.#parse(received, input);
+    const result = checkResult(parsed.control);
+    const pageLoads = loads ? await loads.of(result.data, parsed.blocks, input) : [];
+    const rows = pageLoads.reduce((sum, { rowCount }) => sum + rowCount, 0);
+    const next = this.#next(result, url);
+    if (next) this.#guard?.check(this.#requestHash(), hashOf(received.body), rows);
+    job.report.stats.bytes += received.bytes;
+    return { page: this.#page(pageLoads, changesOf(result.variables), next), delayMs: result.doWhileDelay };
+  }
+
+  async #receive(): Promise<Received> {
+    const { exchange, maxResponseBytes, mayHaveCredentials } = this.#parts;
+    const { request } = this.#built as BuiltRequest;
+    const start = performance.now();
+    this.#sent = request;
+    const { result, sent, tries } = await exchange.receive(
+      request,
+      mayHaveCredentials(request.url),
+      async (response) => {
+        const body = await readUtf8(response, maxResponseBytes);
+        const { statusCode, statusMessage, headers } = response;
+        return { statusCode, statusMessage, headers, body, bytes: body.byteLength };
+      },
+    );
+    this.#timing.sendMs = elapsed(start);
+    this.#sent = sent;
+    this.#tries = tries;
+    this.#received = result;
+    return result;
+  }
+
+  async #save(saver: FileSaver): Promise<void> {
+    const { exchange, mayHaveCredentials, context } = this.#parts;
+    const { request } = this.#built as BuiltRequest;
+    const start = performance.now();
+    this.#sent = request;
+    const saved = await saveToFile(saver, exchange, request, mayHaveCredentials(request.url));
+    this.#timing.sendMs = elapsed(start);
+    this.#sent = saved.sent;
+    this.#tries = saved.tries;
+    const { bytes, statusCode, statusMessage, headers, beginning } = saved.result;
+    this.#received = { statusCode, statusMessage, headers, body: beginning, bytes };
+    if (!isSuccess(statusCode)) throw this.#statusError(this.#received);
+    context.report.stats.bytes += bytes;
+  }
+
+  /**
+   * A status other than 2xx is a failure, unless the script looked at it and so has taken charge; a script that
+   * did not, and stumbled over the unexpected body, is not what is to be reported.
+   */
+  async #parse(received: Received, input: ScriptInput): Promise<ParsedResult> {
+    const { config, scripts } = this.#parts;
+    const { onHttpError } = config.request.options;
+    const failed = !isSuccess(received.statusCode);
+    const text = config.target?.action === 'parse JSON' ? config.target.parsingScript : undefined;
+    if (failed && (onHttpError === 'fail' || text === undefined)) throw this.#statusError(received);
+    if (text === undefined) return NOTHING_PARSED;
+    const start = performance.now();
+    try {
+      const parsed = await scripts.run.parse({ property: 'target.parsingScript', text }, input, received);
+      scripts.write(parsed.console);
+      if (failed && !parsed.statusCodeRead && onHttpError !== 'script') throw this.#statusError(received);
+      return parsed;
+    } catch (error) {
+      if (error instanceof ScriptError) {
+        scripts.write(error.console);
+        if (failed && !error.statusCodeRead && onHttpError !== 'script') throw this.#statusError(received);
+      }
+      throw error;
+    } finally {
+      this.#timing.parseMs = elapsed(start);
+    }
+  }
+
+  #next({ doWhile }: ParsingResult, url: string): Page['next'] {
+    if (doWhile === false) return null;
+    if (doWhile === true) return { url, why: 'doWhile is true: the same URL again' };
+    if (doWhile.url === undefined)
+      return { url, why: 'doWhile is an object without a url: the same URL again' };
+    return { url: nextUrl(doWhile.url, url), why: `doWhile.url is ${doWhile.url}` };
+  }
+
+  #warnOfOverriding({ overriddenParameters }: BuiltRequest): void {
+    if (this.#iteration === 1 || overriddenParameters.length === 0) return;
+    this.#parts.context.report.log(
+      'warn',
+      `the Parameters script overrides ${overriddenParameters.join(', ')} of the URL that doWhile gave: if paging ` +
+        'does not advance, leave these parameters out there after the first page',
+    );
+  }
+
+  #statusError({ statusCode, statusMessage, body }: Received): HttpStatusError {
+    const redactor = this.#redactor();
+    const beginning = redactor.text(Buffer.from(body.subarray(0, BODY_SHOWN)).toString()).slice(0, 500);
+    const { method, url } = (this.#sent ?? this.#built?.request) as PreparedRequest;
+    return new HttpStatusError(method, redactor.url(url), statusCode, statusMessage, beginning);
+  }
+
+  #requestHash(): string {
+    const { method, url, body } = (this.#built as BuiltRequest).request;
+    const content = typeof body === 'string' || body instanceof Uint8Array ? body : '';
+    return hashOf(method, url, content);
+  }
+
+  #page(loads: PageLoad[], changes: VariableChanges, next: Page['next']): Page {
+    return {
+      record: this.#record,
+      iteration: this.#iteration,
+      loads,
+      changes,
+      next,
+      bytes: this.#received?.bytes ?? 0,
+      log: this.#log(loads, next, null),
+      body: this.#body(),
+    };
+  }
+
+  #redactor(): Redactor {
+    const { credentials, secrets } = this.#parts.authorizer;
+    return new Redactor({ ...credentials, values: secrets });
+  }
+
+  #body(): PageBody | null {
+    const received = this.#received;
+    if (!received) return null;
+    return { bytes: received.body, redact: (text) => this.#redactor().text(text) };
+  }
+
+  #log(loads: PageLoad[], next: Page['next'], error: JobError | null): Page['log'] {
+    const redactor = this.#redactor();
+    const received = this.#received;
+    return {
+      record: this.#record.number,
+      iteration: this.#iteration,
+      request: this.#shownRequest(redactor),
+      status: received?.statusCode ?? null,
+      statusMessage: received?.statusMessage ?? null,
+      responseHeaders: redactor.headerRecord(received?.headers ?? {}),
+      startedAt: this.#startedAt.toISOString(),
+      timing: this.#timing,
+      tries: this.#tries,
+      bytes: received?.bytes ?? 0,
+      records: loads.reduce((sum, { rowCount }) => sum + rowCount, 0),
+      tables: loads.map(({ place, rowCount }) => ({ ...place, records: rowCount })),
+      next: next && { url: redactor.url(next.url), why: redactor.text(next.why) },
+      hash: received ? hashOf(received.body) : null,
+      error: error && { ...error, message: redactor.text(error.message) },
+    };
+  }
+
+  #shownRequest(redactor: Redactor): JobPage['request'] {
+    const request = this.#sent ?? this.#built?.request;
+    const overriddenParameters = this.#built?.overriddenParameters ?? [];
+    if (!request)
+      return {
+        method: this.#parts.config.request.method,
+        url: '',
+        headers: [],
+        body: null,
+        overriddenParameters,
+      };
+    const headers = [...request.headers];
+    const values = redactor.headers(headers.map(({ name, value }) => [name, value]));
+    return {
+      method: request.method,
+      url: redactor.url(request.url),
+      headers: headers.map(({ name, setBy }, index) => ({ name, value: values[index]?.[1] ?? '', setBy })),
+      body: shownBody(request.body, redactor),
+      overriddenParameters,
+    };
+  }
+}
+
+const NO_CHANGES: VariableChanges = { application: {}, executionContext: {} };
+
+function isSuccess(statusCode: number): boolean {
+  return statusCode >= 200 && statusCode < 300;
+}
+
+function elapsed(start: number): number {
+  return Math.round(performance.now() - start);
+}
+
+function shownBody(body: PreparedRequest['body'], redactor: Redactor): string | null {
+  if (body === null) return null;
+  if (typeof body !== 'string' && !(body instanceof Uint8Array)) return '(streamed)';
+  const text = typeof body === 'string' ? body : Buffer.from(body.subarray(0, BODY_SHOWN * 4)).toString();
+  return redactor.text(text).slice(0, BODY_SHOWN);
+}

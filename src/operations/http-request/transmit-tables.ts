@@ -1,0 +1,57 @@
+import type { TableStore } from '../../tables/table-store.ts';
+import { typeOfSource, sourceOfType, type DataPlaces } from '../data-places.ts';
+import type { TableReference, TransmitSource } from './body.ts';
+import { requireTable } from './source-records.ts';
+import { encodeTable } from './table-encoding.ts';
+
+const ROWS_AT_ONCE = 1_000;
+
+/** The content of tables and files for bodies: streamed, never whole in memory. */
+export function transmitTables(places: DataPlaces, appId: string, jobId: string): TransmitSource {
+  return {
+    async open(reference, contentType) {
+      if (typeOfSource(reference.sourceName) === 'FileSource') return openFile(places, appId, reference);
+      return openTable(await places.tables(appId), reference, contentType, jobId);
+    },
+  };
+}
+
+async function openFile(
+  places: DataPlaces,
+  appId: string,
+  { sourceName, spaceName, tableName }: TableReference,
+) {
+  const { defaultSpace } = sourceOfType(sourceName, 'FileSource', 'body.sourceName');
+  const files = await places.files(appId);
+  const file = await files.open({ space: spaceName ?? defaultSpace, name: tableName });
+  return { stream: () => file.stream(), length: file.size };
+}
+
+async function openTable(
+  store: TableStore,
+  { sourceName, spaceName, tableName }: TableReference,
+  contentType: string,
+  jobId: string,
+) {
+  const { defaultSpace } = sourceOfType(sourceName, 'TableSource', 'body.sourceName');
+  const table = { space: spaceName ?? defaultSpace, table: tableName, jobId };
+  await requireTable(store, table, 'body.tableName');
+  const columns = (await store.columns(table)) ?? [];
+  async function* batches() {
+    const rows = await store.openSnapshot(table);
+    try {
+      for (
+        let batch = await rows.nextBatch(ROWS_AT_ONCE);
+        batch;
+        batch = await rows.nextBatch(ROWS_AT_ONCE)
+      ) {
+        yield batch.rows;
+      }
+    } finally {
+      await rows.close();
+    }
+  }
+  const names = columns.map(({ name }) => name);
+  encodeTable({ columns: names, batches: [] }, contentType); // refuses an unknown Content-Type before it is sent
+  return { stream: () => encodeTable({ columns: names, batches: batches() }, contentType) };
+}

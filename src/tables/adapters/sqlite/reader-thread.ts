@@ -1,0 +1,4 @@
+import { SqliteReader } from './reader.ts';
+import { serve } from './serve.ts';
+
+serve((file) => new SqliteReader(file));

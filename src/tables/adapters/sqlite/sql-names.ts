@@ -1,0 +1,48 @@
+import { ColumnsError } from '../../table-errors.ts';
+import type { Column, ColumnType, TableName } from '../../table-store.ts';
+import { foldCase } from '../../names.ts';
+
+/** The column of every data table that numbers its rows: the order and the keys of reading. */
+export const ROW_NUMBER = '__row__';
+
+const STORAGE: Record<ColumnType, 'TEXT' | 'INTEGER' | 'REAL' | 'BLOB'> = {
+  string: 'TEXT',
+  integer: 'INTEGER',
+  bigint: 'INTEGER',
+  decimal: 'TEXT',
+  double: 'REAL',
+  boolean: 'INTEGER',
+  date: 'TEXT',
+  timestamp: 'TEXT',
+  json: 'TEXT',
+  binary: 'BLOB',
+};
+
+export function quote(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/**
+ * The name inside the file: "space.table". A point or backslash in the space is escaped, so that no two tables share
+ * a name; a space that begins with "sqlite_" too, because SQLite keeps such names for itself.
+ */
+export function physicalName({ space, table }: TableName): string {
+  const escaped = space.replace(/[\\.]/g, '\\$&');
+  return `${/^sqlite_/i.test(space) ? '\\' : ''}${escaped}.${table}`;
+}
+
+export function columnDefinitions(columns: Column[]): string {
+  const row = `${quote(ROW_NUMBER)} INTEGER PRIMARY KEY`;
+  return [row, ...columns.map(({ name, type }) => `${quote(name)} ${STORAGE[type]}`)].join(', ');
+}
+
+export function storageOf(type: ColumnType): string {
+  return STORAGE[type];
+}
+
+export function checkReserved(table: TableName, columns: Column[]): void {
+  const reserved = columns.find(({ name }) => foldCase(name) === ROW_NUMBER);
+  if (!reserved) return;
+  const problem = `"${reserved.name}" is reserved for the numbers of the rows`;
+  throw new ColumnsError({ table, column: reserved.name, problem });
+}

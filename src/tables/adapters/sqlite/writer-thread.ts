@@ -1,0 +1,4 @@
+import { serve } from './serve.ts';
+import { SqliteWriter } from './writer.ts';
+
+serve((file) => new SqliteWriter(file));
