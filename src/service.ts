@@ -21,7 +21,6 @@ import { HttpRequestOperation } from './operations/http-request/http-request.ts'
 import { extendRequest } from './operations/http-request/interceptors/extend-request.ts';
 import { InterceptorRegistry } from './operations/http-request/interceptors/interceptor.ts';
 import { signWithCloudSigV4 } from './operations/http-request/interceptors/sign-with-cloud-sig-v4.ts';
-import type { Operation } from './operations/operation.ts';
 import { OperationRegistry } from './operations/registry.ts';
 import { ScriptPool } from './scripting/script-pool.ts';
 import type { ScriptLimits } from './scripting/script-limits.ts';
@@ -108,7 +107,7 @@ export async function startEngine(
     });
     const runner: JobRunner = new JobRunner({
       jobs: system.jobs,
-      operations: new OperationRegistry([httpRequest as Operation]),
+      operations: new OperationRegistry([httpRequest]),
       variables: system.variables,
       secrets: new OperationSecrets(system.secrets),
       settings,
@@ -180,7 +179,7 @@ function scriptLimits(settings: Settings): Partial<ScriptLimits> {
 
 function mayReachPrivateAddresses({ privateAddresses, host }: Settings): boolean {
   if (privateAddresses !== 'auto') return privateAddresses === 'allowed';
-  return host === 'localhost' || host === '::1' || /^127\./.test(host);
+  return host === 'localhost' || host === '::1' || host.startsWith('127.');
 }
 
 /** What a job leaves that nobody needs when it is over, however it ended. */

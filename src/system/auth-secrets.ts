@@ -15,7 +15,7 @@ export function splitSecrets(auth: Auth): { open: Auth; secrets: AuthSecrets } {
 }
 
 export function joinSecrets(open: Auth, secrets: AuthSecrets): Auth {
-  return { ...open, ...secrets } as Auth;
+  return Object.assign({}, open, secrets);
 }
 
 /** The secrets that this kind of authentication cannot do without, and that are not there. */

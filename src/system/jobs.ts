@@ -89,7 +89,7 @@ export class Jobs {
           stats: JSON.stringify(noStats),
           idempotency_key: job.idempotency?.key ?? null,
           idempotency_hash: job.idempotency?.hash ?? null,
-        } as Records['job'])
+        })
         .execute();
     } catch (error) {
       // Another call with the same key was faster.
@@ -316,7 +316,7 @@ export class Jobs {
 
 function asJob(row: Selectable<Records['job']>): Job {
   const time = (value: number | null) => (value === null ? null : new Date(value).toISOString());
-  const parsed = <Value>(text: string | null) => (text === null ? null : (JSON.parse(text) as Value));
+  const parsed = (text: string | null): unknown => (text === null ? null : JSON.parse(text));
   const state = row.state as JobState;
   return {
     jobId: row.job_id,
@@ -328,7 +328,7 @@ function asJob(row: Selectable<Records['job']>): Job {
     endedAt: isOver(state) ? time(row.ended_at) : null,
     submittedBy: { clientId: row.client_id, username: row.username },
     stats: JSON.parse(row.stats) as JobStats,
-    output: parsed<Json>(row.output),
-    error: parsed<JobError>(row.error),
+    output: parsed(row.output) as Json | null,
+    error: parsed(row.error) as JobError | null,
   };
 }

@@ -58,7 +58,9 @@ export async function startJobBench(
     },
     async log(jobId) {
       const events = await service.system.jobs.events(jobId, { limit: 10_000 });
-      return events.filter(({ type }) => type === 'log').map(({ data }) => `${data['level']}: ${data['text']}`);
+      return events
+        .filter(({ type }) => type === 'log')
+        .map(({ data: { level, text } }) => `${level as string}: ${text as string}`);
     },
   };
 }

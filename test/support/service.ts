@@ -44,7 +44,8 @@ export interface Answer {
 export class Clock {
   time = Date.now();
   #runningSince: number | null = null;
-  readonly now = (): number => this.time + (this.#runningSince === null ? 0 : Date.now() - this.#runningSince);
+  readonly now = (): number =>
+    this.time + (this.#runningSince === null ? 0 : Date.now() - this.#runningSince);
   run(): void {
     this.#runningSince ??= Date.now();
   }
