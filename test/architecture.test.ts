@@ -16,6 +16,7 @@ const layers: readonly (readonly string[])[] = [
   ['jobs', 'oauth2'],
   ['api'],
   ['cli'],
+  ['application-data.ts'],
   ['service.ts'],
   ['main.ts'],
 ];

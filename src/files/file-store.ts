@@ -12,8 +12,6 @@
  * Case and Unicode: a name is found exactly as it is given, else in its composed form (NFC), and a new file gets the
  * composed form. Names that differ in case are different files, or, where the place cannot tell them apart, an error.
  */
-export { numberedName } from './file-names.ts';
-
 export interface FileName {
   space: string;
   name: string;

@@ -5,7 +5,7 @@ import type { FileName, OpenFile } from '../../file-store.ts';
 import { ifThere } from './paths.ts';
 
 /** O_NONBLOCK: opening a named pipe would wait for its other end for ever. */
-const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW;
+const FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const READ_BYTES = 64 * 1024;
 
 /** null: it does not exist. */
