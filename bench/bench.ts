@@ -2,15 +2,17 @@
 import { parseArgs } from 'node:util';
 import type { BenchOptions, Part } from './part.ts';
 import { describeEnvironment, markdown, save } from './report.ts';
+import { download } from './download/download.ts';
 import { tokens } from './tokens/tokens.ts';
 
-const parts: readonly Part[] = [tokens];
+const parts: readonly Part[] = [tokens, download];
 
 const options = {
   rounds: { type: 'string', default: '5' },
   seconds: { type: 'string', default: '4' },
   warmup: { type: 'string', default: '8' },
   connections: { type: 'string', default: '64' },
+  records: { type: 'string', default: '1000000' },
   results: { type: 'string', default: new URL('./results', import.meta.url).pathname },
   help: { type: 'boolean', default: false },
 } as const;
@@ -43,6 +45,7 @@ async function main(args: string[]): Promise<void> {
     seconds: atLeast('seconds', values.seconds, 0.5),
     warmupSeconds: atLeast('warmup', values.warmup, 0.5),
     connections: atLeast('connections', values.connections, 1),
+    records: atLeast('records', values.records, 10_000),
     signal: stopSignal(),
     tell: (line) => console.error(line),
   };
@@ -72,9 +75,13 @@ function partNamed(name: string): Part {
   return part;
 }
 
-function atLeast(name: 'rounds' | 'seconds' | 'warmup' | 'connections', text: string, least: number): number {
+function atLeast(
+  name: 'rounds' | 'seconds' | 'warmup' | 'connections' | 'records',
+  text: string,
+  least: number,
+): number {
   const value = Number(text);
-  const whole = name === 'rounds' || name === 'connections';
+  const whole = name !== 'seconds' && name !== 'warmup';
   if (!Number.isFinite(value) || value < least || (whole && !Number.isInteger(value))) {
     throw new UsageError(
       `--${name} must be a ${whole ? 'whole ' : ''}number of at least ${least}, not "${text}"`,
@@ -92,7 +99,7 @@ function stopSignal(): AbortSignal {
 
 function help(): string {
   return [
-    'npm run bench -- [part…] [--rounds 5] [--seconds 4] [--warmup 8] [--connections 64] [--results bench/results]',
+    'npm run bench -- [part…] [--rounds 5] [--seconds 4] [--warmup 8] [--connections 64] [--records 1000000] [--results bench/results]',
     '',
     'Parts (all of them where none is named):',
     ...parts.map(({ name, description }) => `  ${name.padEnd(10)} ${description}`),

@@ -14,6 +14,8 @@ export interface BenchOptions {
   warmupSeconds: number;
   /** Keep-alive connections of the load generator. */
   connections: number;
+  /** How many records the download draws. */
+  records: number;
   /** Aborted when the run shall end early. */
   signal: AbortSignal;
   /** Tells the person who waits how far it is. */

@@ -63,7 +63,7 @@ async function listeningUrl(child: ChildProcess): Promise<string> {
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       if (said.length > 10_000) return;
       said += text;
-      const url = /listens on (http:\S+)\s/.exec(said)?.[1];
+      const url = /(?:listens|API) on (http:\S+)\s/.exec(said)?.[1];
       if (url === undefined) return;
       clearTimeout(tooLong);
       resolve(url);

@@ -1,8 +1,10 @@
+import { FileError } from '../../files/file-error.ts';
+import { checkFileName } from '../../files/file-names.ts';
 import type { HttpClient } from '../../http/http-client.ts';
 import { contractMethods, HttpRequest } from '../../model/http-request.ts';
 import { ServiceError } from '../../model/errors.ts';
 import type { Json } from '../../model/json.ts';
-import type { HttpSource } from '../../model/source.ts';
+import { builtInSources, type HttpSource } from '../../model/source.ts';
 import type { Model } from '../../model/table.ts';
 import { didYouMean } from '../../model/did-you-mean.ts';
 import type { ScriptPool } from '../../scripting/script-pool.ts';
@@ -16,12 +18,13 @@ import { createAuthorizer, type Authorizer, type OAuthTokens } from './authoriza
 import { Exchange, routeOf } from './exchange.ts';
 import type { InterceptorRegistry } from './interceptors/interceptor.ts';
 import { TableLoads, type NamedModels } from './load-tables.ts';
-import { PagedRequest, type Page } from './paged-request.ts';
+import { PageCommitter } from './page-committer.ts';
+import { PagedRequest } from './paged-request.ts';
 import { RequestScripts } from './request-scripts.ts';
 import { FileSaver } from './save-to-file.ts';
 import { requireTable, sourceRecords, sourceTableName } from './source-records.ts';
 import { transmitTables } from './transmit-tables.ts';
-import { TableTally } from './table-tally.ts';
+import type { TableTally } from './table-tally.ts';
 
 export interface HttpRequestParts {
   client: HttpClient;
@@ -63,6 +66,7 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
         'target.source',
       );
     }
+    if (target?.action === 'save to file') checkFile(target);
     if (target?.action === 'parse JSON' && typeof target.model === 'string') {
       await requireModel(this.#models(appId), target.model);
     }
@@ -79,45 +83,45 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
       if (!claimed) throw new ServiceError('interrupted', 'another worker has taken the job');
       const saver = await this.#saver(appId, params);
       const request = await this.#pagedRequest(params, context, scripts, store, saver);
-      const tally = new TableTally();
-      let pageNumber = claimed.page;
-      if (params.sourceTable)
+      if (params.sourceTable) {
         report.stats.total = await store.count(sourceTableName(params.sourceTable, jobId));
-
-      for await (const record of sourceRecords(params, store, jobId)) {
-        for await (const page of request.pages(record)) {
-          await this.#commit(store, context, page, pageNumber);
-          pageNumber += 1;
-          tally.add(page.loads);
-          if (context.shouldStop()) throw new Cancelled('the job was cancelled after this page');
-        }
-        report.stats.sourceRecords += record.count;
       }
+      const committer = new PageCommitter({
+        store,
+        variables: this.#parts.variables,
+        context,
+        mayOverlap: params.request.method === 'GET',
+        pageNumber: claimed.page,
+      });
+      await this.#loop(params, context, store, request, committer);
       await store.finish(jobId, step, epoch);
-      return outputOf(report.stats, tally, saver);
+      return outputOf(report.stats, committer.tally, saver);
     } finally {
       run.close();
     }
   }
 
-  /** One transaction holds the rows, and in the cursor the variables, the next URL and the iteration. */
-  async #commit(store: TableStore, context: OperationContext, page: Page, pageNumber: number): Promise<void> {
-    const { jobId, step, epoch, report, variables, appId } = context;
-    const cursor = JSON.stringify({
-      recordKey: page.record.key,
-      iteration: page.iteration,
-      next: page.next?.url ?? null,
-      changes: page.changes,
-    });
-    const start = performance.now();
-    const loads = page.loads.map(({ load }) => load);
-    await store.commitPage({ jobId, step, epoch, page: pageNumber, cursor, loads });
-    page.log.timing.loadMs = Math.round(performance.now() - start);
-    await this.#parts.variables.set(appId, page.changes.application);
-    variables.apply(page.changes);
-    report.stats.pages += 1;
-    report.stats.records += page.log.records;
-    report.page(page.log, page.body);
+  async #loop(
+    params: HttpRequest,
+    context: OperationContext,
+    store: TableStore,
+    request: PagedRequest,
+    committer: PageCommitter,
+  ): Promise<void> {
+    const { report, jobId } = context;
+    try {
+      for await (const record of sourceRecords(params, store, jobId)) {
+        for await (const page of request.pages(record)) {
+          await committer.commit(page);
+          if (context.shouldStop()) throw new Cancelled('the job was cancelled after this page');
+        }
+        report.stats.sourceRecords += record.count;
+      }
+    } finally {
+      await committer.settle();
+      // After the pages before it, so that the page log has their order.
+      if (request.failedPage) report.page(request.failedPage.log, request.failedPage.body);
+    }
   }
 
   async #pagedRequest(
@@ -159,7 +163,6 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
       transmit: transmitTables(this.#parts.places, appId, jobId),
       maxResponseBytes: config.options.maxResponseBytes ?? DEFAULT_MAX_RESPONSE_BYTES,
       mayHaveCredentials: (url) => home.trusts(new URL(url)),
-      onFailedPage: (log, body) => report.page(log, body),
     });
   }
 
@@ -220,6 +223,17 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
         ((await definitions.get(appId, 'model', name))?.body as Model | undefined) ?? null,
       names: () => definitions.names(appId, 'model'),
     };
+  }
+}
+
+/** A name that would leave the folder is refused with the call, not when the response is there. */
+function checkFile({ space, table }: { space?: string | undefined; table: string }): void {
+  try {
+    checkFileName({ space: space ?? builtInSources.files.defaultSpace, name: table });
+  } catch (error) {
+    if (!(error instanceof FileError)) throw error;
+    const path = error.field === 'space' ? 'target.space' : 'target.table';
+    throw new ServiceError('invalid_request', `${path}: ${error.message}`, { path, cause: error });
   }
 }
 

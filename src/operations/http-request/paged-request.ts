@@ -42,7 +42,6 @@ export interface PagedRequestParts extends BuildParts {
   loads: TableLoads | null;
   saver: FileSaver | null;
   maxResponseBytes: number;
-  onFailedPage: (log: Page['log'], body: PageBody | null) => void;
 }
 
 interface Received {
@@ -59,9 +58,15 @@ const NOTHING_PARSED: ParsedResult = { control: null, blocks: [], statusCodeRead
 /** The doWhile loop of one record: a generator of pages, which goes on when its page is committed. */
 export class PagedRequest {
   readonly #parts: PagedRequestParts;
+  #failedPage: Pick<Page, 'log' | 'body'> | null = null;
 
   constructor(parts: PagedRequestParts) {
     this.#parts = parts;
+  }
+
+  /** What is known of the page that ended the loop with an error. */
+  get failedPage(): Pick<Page, 'log' | 'body'> | null {
+    return this.#failedPage;
   }
 
   async *pages(record: SourceRecord): AsyncGenerator<Page> {
@@ -69,7 +74,10 @@ export class PagedRequest {
     const guard = config.request.options.onRepeat === 'fail' ? new LoopGuard() : null;
     let url = await configuredUrl(config.request, baseUrl, scripts, this.#scriptContext(record));
     for (let iteration = 1; ; iteration += 1) {
-      const round = new Round(this.#parts, record, iteration, guard);
+      const onFailure = (failed: Pick<Page, 'log' | 'body'>) => {
+        this.#failedPage = failed;
+      };
+      const round = new Round(this.#parts, record, iteration, guard, onFailure);
       const { page, delayMs } = await round.run(url, this.#scriptContext(record));
       yield page;
       if (!page.next) return;
@@ -90,14 +98,23 @@ class Round {
   readonly #record: SourceRecord;
   readonly #iteration: number;
   readonly #guard: LoopGuard | null;
+  readonly #onFailure: (failed: Pick<Page, 'log' | 'body'>) => void;
   readonly #startedAt = new Date();
   readonly #timing = { sendMs: 0, parseMs: 0, loadMs: 0 };
   #built: BuiltRequest | null = null;
   #sent: PreparedRequest | null = null;
   #received: Received | null = null;
   #tries = 0;
+  #hash: string | null = null;
 
-  constructor(parts: PagedRequestParts, record: SourceRecord, iteration: number, guard: LoopGuard | null) {
+  constructor(
+    parts: PagedRequestParts,
+    record: SourceRecord,
+    iteration: number,
+    guard: LoopGuard | null,
+    onFailure: (failed: Pick<Page, 'log' | 'body'>) => void,
+  ) {
+    this.#onFailure = onFailure;
     this.#parts = parts;
     this.#record = record;
     this.#iteration = iteration;
@@ -109,7 +126,7 @@ class Round {
       return await this.#run(url, context);
     } catch (error) {
       if (!this.#parts.context.signal.aborted) {
-        this.#parts.onFailedPage(this.#log([], null, jobErrorOf(error)), this.#body());
+        this.#onFailure({ log: this.#log([], null, jobErrorOf(error)), body: this.#body() });
       }
       throw error;
     }
@@ -130,7 +147,7 @@ class Round {
     const pageLoads = loads ? await loads.of(result.data, parsed.blocks, input) : [];
     const rows = pageLoads.reduce((sum, { rowCount }) => sum + rowCount, 0);
     const next = this.#next(result, url);
-    if (next) this.#guard?.check(this.#requestHash(), hashOf(received.body), rows);
+    if (next) this.#guard?.check(this.#requestHash(), this.#responseHash(received), rows);
     job.report.stats.bytes += received.bytes;
     return { page: this.#page(pageLoads, changesOf(result.variables), next), delayMs: result.doWhileDelay };
   }
@@ -219,8 +236,13 @@ class Round {
   #statusError({ statusCode, statusMessage, body }: Received): HttpStatusError {
     const redactor = this.#redactor();
     const beginning = redactor.text(Buffer.from(body.subarray(0, BODY_SHOWN)).toString()).slice(0, 500);
-    const { method, url } = (this.#sent ?? this.#built?.request) as PreparedRequest;
+    const { method, url } = this.#sent ?? (this.#built as BuiltRequest).request;
     return new HttpStatusError(method, redactor.url(url), statusCode, statusMessage, beginning);
+  }
+
+  #responseHash({ body }: Received): string {
+    this.#hash ??= hashOf(body);
+    return this.#hash;
   }
 
   #requestHash(): string {
@@ -270,7 +292,7 @@ class Round {
       records: loads.reduce((sum, { rowCount }) => sum + rowCount, 0),
       tables: loads.map(({ place, rowCount }) => ({ ...place, records: rowCount })),
       next: next && { url: redactor.url(next.url), why: redactor.text(next.why) },
-      hash: received ? hashOf(received.body) : null,
+      hash: received ? this.#responseHash(received) : null,
       error: error && { ...error, message: redactor.text(error.message) },
     };
   }
