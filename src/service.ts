@@ -16,6 +16,7 @@ import { ServiceError } from './model/errors.ts';
 import { Authentication } from './oauth2/authentication.ts';
 import { FailureThrottle } from './oauth2/failure-throttle.ts';
 import { TokenEndpoint } from './oauth2/token-endpoint.ts';
+import { VerifiedClients } from './oauth2/verified-clients.ts';
 import { OAuthTokens } from './operations/http-request/authorization.ts';
 import { HttpRequestOperation } from './operations/http-request/http-request.ts';
 import { extendRequest } from './operations/http-request/interceptors/extend-request.ts';
@@ -214,7 +215,8 @@ function createTokenEndpoint(system: System, settings: Settings, now: () => numb
     userLock: throttle(settings.userLockBurst, settings.userLockSeconds),
     address: throttle(settings.addressFailureBurst, settings.addressFailureSeconds),
   };
-  const authentication = new Authentication({ clients, users, hashing, throttles });
+  const verified = new VerifiedClients(settings.verifiedSecretSeconds, now);
+  const authentication = new Authentication({ clients, users, hashing, throttles, verified });
   return new TokenEndpoint({ authentication, tokens });
 }
 

@@ -1,9 +1,11 @@
 import type { ClientCredentials, Clients } from '../system/clients.ts';
 import { HashingOverloaded, type Lane, type SecretHashing } from '../system/secret-hashing.ts';
+import type { VerifiedClient } from '../system/tokens.ts';
 import type { UserCredentials, Users } from '../system/users.ts';
 import type { FailureThrottle } from './failure-throttle.ts';
 import { required, type Form } from './form.ts';
 import { invalidGrant, TokenError, tooManyFailures } from './token-error.ts';
+import type { VerifiedClients } from './verified-clients.ts';
 
 export interface Throttles {
   client: FailureThrottle;
@@ -37,12 +39,30 @@ export class Authentication {
   readonly #users: Users;
   readonly #hashing: SecretHashing;
   readonly #throttles: Throttles;
+  readonly #verified: VerifiedClients;
 
-  constructor(parts: { clients: Clients; users: Users; hashing: SecretHashing; throttles: Throttles }) {
+  constructor(parts: {
+    clients: Clients;
+    users: Users;
+    hashing: SecretHashing;
+    throttles: Throttles;
+    verified: VerifiedClients;
+  }) {
     this.#clients = parts.clients;
     this.#users = parts.users;
     this.#hashing = parts.hashing;
     this.#throttles = parts.throttles;
+    this.#verified = parts.verified;
+  }
+
+  /** Without a look into the records: the caller must find out whether all is still as it was then. */
+  verifiedLately(caller: Caller): VerifiedClient | null {
+    const { clientId, secrets } = givenCredentials(caller);
+    for (const secret of secrets) {
+      const verified = this.#verified.find(clientId, secret);
+      if (verified) return verified;
+    }
+    return null;
   }
 
   async client(caller: Caller): Promise<ClientCredentials> {
@@ -54,15 +74,15 @@ export class Authentication {
       [this.#throttles.address, networkOf(caller.address)],
     ];
     for (const secret of client?.secrets ?? []) {
-      if (given.secrets.some((text) => this.#hashing.remembers(text, secret.argon2)))
-        return this.#known(client, secret);
+      const right = given.secrets.find((text) => this.#hashing.remembers(text, secret.argon2));
+      if (right !== undefined) return this.#known(client, secret, right);
     }
     const lane = laneOf(suspicions);
     for (const text of given.secrets) {
       if (!client || client.secrets.length === 0) await this.#inLane(this.#hashing.verifyNothing(text, lane));
       for (const secret of client?.secrets ?? []) {
         const right = await this.#inLane(this.#hashing.verify(text, secret.argon2, lane));
-        if (right) return this.#known(client, secret);
+        if (right) return this.#known(client, secret, text);
       }
     }
     throw failed(suspicions, () => invalidClient(given.mechanism));
@@ -101,8 +121,11 @@ export class Authentication {
   async #known(
     client: ClientCredentials | null,
     secret: ClientCredentials['secrets'][number],
+    text: string,
   ): Promise<ClientCredentials> {
     await this.#clients.noteUse(secret);
+    const { clientId, grants } = client as ClientCredentials;
+    this.#verified.remember({ clientId, grants, secretId: secret.secretId }, text);
     return client as ClientCredentials;
   }
 

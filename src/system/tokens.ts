@@ -13,6 +13,13 @@ export interface TokenSettings {
   refreshGraceSeconds: number;
 }
 
+/** A client that has shown its secret. */
+export interface VerifiedClient {
+  clientId: string;
+  secretId: string;
+  grants: readonly GrantType[];
+}
+
 export interface TokenPair {
   accessToken: string;
   refreshToken: string;
@@ -41,6 +48,7 @@ export class Tokens {
   readonly #settings: TokenSettings;
   readonly #now: () => number;
   readonly #insert: ReturnType<typeof prepareInsert>;
+  readonly #insertIfUnchanged: ReturnType<typeof prepareInsertIfUnchanged>;
   readonly #findPrincipal: ReturnType<typeof prepareFindPrincipal>;
 
   constructor(database: Database<Records>, settings: TokenSettings, now: () => number = Date.now) {
@@ -48,25 +56,41 @@ export class Tokens {
     this.#settings = settings;
     this.#now = now;
     this.#insert = prepareInsert(database);
+    this.#insertIfUnchanged = prepareInsertIfUnchanged(database);
     this.#findPrincipal = prepareFindPrincipal(database);
   }
 
   /** The first pair of a new family. */
   async issue(clientId: string, userId: string | null): Promise<TokenPair> {
+    const { pair, record } = this.#firstPair(clientId, userId);
+    await this.#insert(...insertColumns.map((column) => record[column]));
+    return pair;
+  }
+
+  /**
+   * The same for a client whose secret was verified a short time ago, if client, secret and grants are still as they
+   * were: one statement looks and issues. Null: something has changed.
+   */
+  async issueIfUnchanged({ clientId, secretId, grants }: VerifiedClient): Promise<TokenPair | null> {
+    const { pair, record } = this.#firstPair(clientId, null);
+    const values = insertColumns.map((column) => record[column]);
+    const issued = await this.#insertIfUnchanged(...values, clientId, secretId, JSON.stringify(grants));
+    return issued.length > 0 ? pair : null;
+  }
+
+  #firstPair(clientId: string, userId: string | null) {
     const now = this.#now();
     const pairId = newPairId(now);
     const lifetimeMs = userId
       ? this.#settings.refreshTokenAbsoluteSeconds * 1000
       : this.#settings.clientCredentialsRefreshSeconds * 1000;
-    const { pair, record } = this.#newPair(pairId, now, {
+    return this.#newPair(pairId, now, {
       family_id: pairId,
       parent_id: null,
       client_id: clientId,
       user_id: userId,
       family_expires_at: now + lifetimeMs,
     });
-    await this.#insert(...insertColumns.map((column) => record[column]));
-    return pair;
   }
 
   /**
@@ -277,6 +301,33 @@ function prepareInsert({ query }: Database<Records>) {
   return prepared<unknown[], unknown>(query, insertColumns.length, (...values) => {
     const record = Object.fromEntries(insertColumns.map((column, index) => [column, values[index]]));
     return query.insertInto('token').values(record as unknown as Insertable<Records['token']>);
+  });
+}
+
+function prepareInsertIfUnchanged({ query, capabilities }: Database<Records>) {
+  const count = insertColumns.length + 3;
+  const bigint = sql.raw(capabilities.bigint);
+  return prepared<unknown[], { pair_id: string }>(query, count, (...values) => {
+    const [clientId, secretId, grants] = values.slice(insertColumns.length) as [string, string, string];
+    // In a select list PostgreSQL takes every parameter for text.
+    const selected = insertColumns.map((column, index) => {
+      const type = column.endsWith('_at') ? bigint : sql`text`;
+      return sql`cast(${values[index]} as ${type})`.as(column);
+    });
+    return query
+      .insertInto('token')
+      .columns(insertColumns)
+      .expression((from) =>
+        from
+          .selectFrom('client')
+          .innerJoin('client_secret', 'client_secret.client_id', 'client.client_id')
+          .select(selected)
+          .where('client.client_id', '=', clientId)
+          .where('client.revoked_at', 'is', null)
+          .where('client.grants', '=', grants)
+          .where('client_secret.secret_id', '=', secretId),
+      )
+      .returning('pair_id');
   });
 }
 

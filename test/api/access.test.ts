@@ -99,7 +99,7 @@ onEachDatabase('API for administrators: clients and users', (newPlace) => {
       ['/api/v1/clients', { name: 'x', grants: [] }, 'grants', /grants/],
       ['/api/v1/clients', { name: 'x', grants: ['implicit'] }, 'grants[0]', /client_credentials/],
       ['/api/v1/clients', { name: 'x', applications: ['../x'] }, 'applications[0]', /letters, digits/],
-      ['/api/v1/clients', { nmae: 'x' }, 'name', /nmae: is not known here\. Did you mean "name"/],
+      ['/api/v1/clients', { nmae: 'x' }, 'nmae', /nmae: is not known here\. Did you mean "name"/],
       ['/api/v1/applications', { appId: 'no spaces' }, 'appId', /letters, digits/],
     ];
     for (const [path, body, field, says] of cases) {
