@@ -5,6 +5,7 @@ import { clientCommands } from './cli/commands/client.ts';
 import { exportApplication } from './cli/commands/export.ts';
 import { keyCommands } from './cli/commands/keys.ts';
 import { runCommand } from './cli/commands/run.ts';
+import { schema } from './cli/commands/schema.ts';
 import { serveCommand } from './cli/commands/serve.ts';
 import { settings } from './cli/commands/settings.ts';
 import { tableCommand } from './cli/commands/table.ts';
@@ -24,12 +25,19 @@ const commands: Command[] = [
   settings,
   apply,
   exportApplication,
+  schema,
   runCommand(withEngine),
   tableCommand(withEngine),
   ...clientCommands,
   ...userCommands,
   ...keyCommands({ readMasterKeys, masterKeyFile }),
 ];
+
+// Whoever reads the result may have enough of it, such as `head`.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit();
+});
 
 process.exitCode = await runCommandLine(process.argv.slice(2), {
   version,

@@ -96,6 +96,8 @@ export async function startEngine(
       isBusy: (appId) => runner.isBusy(appId),
       now,
     });
+    const oauthTokens = new OAuthTokens({ client, secrets: system.secrets, leases: system.leases, now });
+    system.saved.sources.onDelete((sourceKey) => oauthTokens.forget(sourceKey));
     const httpRequest = new HttpRequestOperation({
       ...system,
       client,
@@ -103,7 +105,7 @@ export async function startEngine(
       places,
       interceptors,
       sources: system.saved.sources,
-      oauthTokens: new OAuthTokens({ client, secrets: system.secrets, leases: system.leases, now }),
+      oauthTokens,
       extraMethods: settings.extraMethods,
     });
     const runner: JobRunner = new JobRunner({

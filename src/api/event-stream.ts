@@ -16,19 +16,21 @@ export async function streamEvents(
   reply: FastifyReply,
 ): Promise<void> {
   let after = lastEventId(request);
-  const gone = new AbortController();
+  const closed = new AbortController();
+  // A listener would hold up the stop of the service; it reconnects and goes on where it was.
+  const gone = AbortSignal.any([closed.signal, runner.stopping]);
   const stream = reply.raw;
   reply.hijack();
-  stream.on('close', () => gone.abort());
+  stream.on('close', () => closed.abort());
   stream.writeHead(200, {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-store',
     'x-accel-buffering': 'no',
     'x-request-id': request.id,
   });
-  const write = (text: string) => writeAll(stream, text, gone.signal);
-  while (!gone.signal.aborted) {
-    const wake = AbortSignal.any([gone.signal, AbortSignal.timeout(HEARTBEAT_MS)]);
+  const write = (text: string) => writeAll(stream, text, gone);
+  while (!gone.aborted) {
+    const wake = AbortSignal.any([gone, AbortSignal.timeout(HEARTBEAT_MS)]);
     const changed = runner.waitForChange(jobId, wake);
     // Before the events: a job that is over now has no event that comes later.
     const job = await jobs.get(jobId);

@@ -4,64 +4,88 @@ import { parseAllDocuments } from 'yaml';
 import { ApplicationDocument } from '../model/application-document.ts';
 import { ServiceError } from '../model/errors.ts';
 import { validate } from '../model/validate.ts';
+import type { References } from './references.ts';
 
-/** A value that is nothing but a reference is taken from the environment; `${…}` inside a script is the script's. */
-const REFERENCE = /^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$/;
+export interface ReadDocument {
+  file: string;
+  document: ApplicationDocument;
+  /** As the file has it: references are not resolved, defaults are not filled in. */
+  written: unknown;
+}
 
 /** Reads a YAML file, or all those of a folder and the folders in it. */
-export async function readApplications(
-  path: string,
-  environment: NodeJS.ProcessEnv,
-): Promise<ApplicationDocument[]> {
+export async function readApplications(path: string, references: References): Promise<ReadDocument[]> {
   const files = (await stat(path)).isDirectory() ? await yamlFiles(path) : [path];
-  if (files.length === 0) throw wrong(path, 'there is no .yaml or .yml file in this folder');
-  const documents: ApplicationDocument[] = [];
-  for (const file of files) documents.push(...parse(await readFile(file, 'utf8'), file, environment));
+  if (files.length === 0) throw inFile(path, 'there is no .yaml or .yml file in this folder');
+  const documents: ReadDocument[] = [];
+  for (const file of files) {
+    for (const written of await readValues(file)) {
+      const document = told(file, () => validate(ApplicationDocument, references.resolve(written)));
+      documents.push({ file, document, written });
+    }
+  }
+  refuseRepeated(documents);
   return documents;
 }
 
 /** Any YAML or JSON file with one value, its references resolved. */
-export async function readValue(file: string, environment: NodeJS.ProcessEnv): Promise<unknown> {
-  const [first] = values(await readFile(file, 'utf8'), file, environment);
-  return first;
+export async function readValue(file: string, references: References): Promise<unknown> {
+  const [value, ...others] = await readValues(file);
+  if (value === undefined) throw inFile(file, 'it is empty');
+  if (others.length > 0) throw inFile(file, 'it must hold one document, not several');
+  return told(file, () => references.resolve(value));
 }
 
-function parse(text: string, file: string, environment: NodeJS.ProcessEnv): ApplicationDocument[] {
-  return values(text, file, environment).map((value) => {
-    try {
-      return validate(ApplicationDocument, value);
-    } catch (error) {
-      throw error instanceof ServiceError ? wrong(file, error.message) : error;
-    }
-  });
+/** An error of the work names the file. */
+export async function whileReading<Result>(file: string, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    throw error instanceof ServiceError ? inFile(file, error.message, error) : error;
+  }
 }
 
-function values(text: string, file: string, environment: NodeJS.ProcessEnv): unknown[] {
+async function readValues(file: string): Promise<unknown[]> {
+  const text = await readFile(file, 'utf8');
   return parseAllDocuments(text).flatMap((document) => {
-    const [fault] = document.errors;
-    if (fault) throw wrong(file, fault.message);
-    const value: unknown = document.toJS({ maxAliasCount: 100 });
-    return value === null ? [] : [resolved(value, file, '', environment)];
+    // A warning is about what would be read as something else: an unknown tag.
+    const [fault] = [...document.errors, ...document.warnings];
+    if (fault) throw inFile(file, fault.message.trimEnd(), fault);
+    const value = toValue(document, file);
+    return value === null ? [] : [value];
   });
 }
 
-function resolved(value: unknown, file: string, path: string, environment: NodeJS.ProcessEnv): unknown {
-  if (typeof value === 'string') {
-    const name = REFERENCE.exec(value)?.[1];
-    if (name === undefined) return value;
-    const found = environment[name];
-    if (found === undefined) throw wrong(file, `${path}: the environment variable ${name} is not set`);
-    return found;
+function toValue(document: { toJS(options: { maxAliasCount: number }): unknown }, file: string): unknown {
+  try {
+    const value = document.toJS({ maxAliasCount: 100 });
+    JSON.stringify(value); // refuses an alias that stands inside of what it stands for
+    return value;
+  } catch (cause) {
+    throw inFile(file, (cause as Error).message, cause);
   }
-  if (Array.isArray(value)) {
-    return value.map((item, index) => resolved(item, file, `${path}[${index}]`, environment));
+}
+
+/** Else the last one would win, and each time anew there would be a change. */
+function refuseRepeated(documents: readonly ReadDocument[]): void {
+  const seen = new Map<string, string>();
+  for (const { file, document } of documents) {
+    const { application, name, sources, models, variables, requests } = document;
+    const defined = [
+      ...(name === undefined ? [] : ['name']),
+      ...sources.map((source) => `source "${source.name}"`),
+      ...models.map((model) => `model "${model.name}"`),
+      ...Object.keys(variables).map((variable) => `variable "${variable}"`),
+      ...requests.map((request) => `request "${request.name}"`),
+    ];
+    for (const what of defined) {
+      const key = `${application}: ${what}`;
+      const before = seen.get(key);
+      if (before !== undefined)
+        throw inFile(file, `the ${what} of the application "${application}" is in ${before}, too`);
+      seen.set(key, file);
+    }
   }
-  if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).map(([key, item]) => {
-    const below = path === '' ? key : `${path}.${key}`;
-    return [key, resolved(item, file, below, environment)];
-  });
-  return Object.fromEntries(entries);
 }
 
 async function yamlFiles(folder: string): Promise<string[]> {
@@ -72,6 +96,14 @@ async function yamlFiles(folder: string): Promise<string[]> {
     .toSorted();
 }
 
-function wrong(place: string, problem: string): ServiceError {
-  return new ServiceError('invalid_request', `${place}: ${problem}`);
+function told<Result>(file: string, work: () => Result): Result {
+  try {
+    return work();
+  } catch (error) {
+    throw error instanceof ServiceError ? inFile(file, error.message, error) : error;
+  }
+}
+
+function inFile(file: string, problem: string, cause?: unknown): ServiceError {
+  return new ServiceError('invalid_request', `${file}: ${problem}`, cause === undefined ? {} : { cause });
 }

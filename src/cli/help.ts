@@ -15,7 +15,7 @@ export function overview(commands: readonly Command[]): string[] {
     ...table(commonOptions()),
     '',
     'millrace <command> --help says more; millrace settings lists all settings.',
-    'Exit codes: 0 success, 1 failure, 2 wrong use.',
+    'Exit codes: 0 success, 1 failure, 2 wrong use, 3 cancelled.',
   ];
 }
 

@@ -35,6 +35,7 @@ const PRIVATE = [
   ),
   rule('a private address', 'fc00::/7', 'fec0::/10'),
 ];
+const NOT_HERE = 'which is not allowed here (the setting privateAddresses can allow it)';
 
 /** IPv6 networks that carry an IPv4 address, and where: what reaches it must be judged by that address. */
 const EMBEDDING = [
@@ -62,7 +63,7 @@ function refusalOf(bytes: Uint8Array, policy: EgressPolicy): string | null {
   const never = matching(NEVER, bytes);
   if (never) return `${never}, which is never allowed`;
   const known = matching(PRIVATE, bytes);
-  if (known) return policy.allowPrivate ? null : `${known}, which is not allowed here`;
+  if (known) return policy.allowPrivate ? null : `${known}, ${NOT_HERE}`;
   for (const inner of embedded(bytes)) {
     const refusal = refusalOf(inner, policy);
     if (refusal) return refusal;
@@ -90,7 +91,7 @@ export function checkHost(hostname: string, policy: EgressPolicy): void {
   if (addressBytes(host)) {
     checkAddress(host, host, policy);
   } else if (!policy.allowPrivate && /(?:^|\.)localhost\.?$/.test(host)) {
-    throw new HttpFailure('egress', `${host} is a name of this machine, which is not allowed here`);
+    throw new HttpFailure('egress', `${host} is a name of this machine, ${NOT_HERE}`);
   }
 }
 

@@ -76,16 +76,22 @@ export function parameterName(pair: string): string {
   return first ?? '';
 }
 
-/** A secret as it is, and as URLs, forms, JSON and Basic authorization write it. */
+/** A secret as it is, and as URLs, forms, JSON (within JSON, too) and Basic authorization write it. */
 function writtenForms(secret: string): string[] {
   const value = secret.toWellFormed();
   return [
     secret,
     encodeURIComponent(value),
     new URLSearchParams({ '': value }).toString().slice(1),
-    JSON.stringify(value).slice(1, -1),
+    jsonEscaped(value),
+    jsonEscaped(jsonEscaped(value)),
+    jsonEscaped(jsonEscaped(jsonEscaped(value))),
     Buffer.from(value).toString('base64'),
   ];
+}
+
+function jsonEscaped(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
 }
 
 function escaped(text: string): string {

@@ -16,6 +16,8 @@ export interface JobLogSettings {
 /** Pages and events are written together, at most this often: a commit each would set the pace of small pages. */
 const FLUSH_MS = 200;
 const FLUSH_AT = 100;
+/** A secret that the end of what is kept would cut in two is seen whole. */
+const CUT_MARGIN_BYTES = 8_192;
 
 const deflate = promisify(deflateRaw);
 
@@ -38,6 +40,7 @@ export class JobLog implements JobReport {
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
   #failure: unknown;
+  readonly #redactions: ((text: string) => string)[] = [];
 
   constructor(parts: {
     jobs: Jobs;
@@ -56,13 +59,21 @@ export class JobLog implements JobReport {
     this.#startedAt = parts.now();
   }
 
+  redactWith(redact: (text: string) => string): void {
+    this.#redactions.push(redact);
+  }
+
+  redacted(text: string): string {
+    return this.#redactions.reduce((shown, redact) => redact(shown), text);
+  }
+
   log(level: LogLevel, text: string): void {
     this.#logLines += 1;
     if (this.#logLines > this.#settings.logLinesPerJob) return;
     const isLast = this.#logLines === this.#settings.logLinesPerJob;
     this.#event('log', {
       level,
-      text: isLast ? 'the log of this job is full; further lines are left out' : text,
+      text: isLast ? 'the log of this job is full; further lines are left out' : this.redacted(text),
     });
   }
 
@@ -92,8 +103,9 @@ export class JobLog implements JobReport {
   }
 
   async #stored({ bytes, redact }: PageBody): Promise<Uint8Array> {
-    const text = redact(Buffer.from(bytes.subarray(0, this.#settings.keptBodyBytes)).toString());
-    return deflate(text);
+    const { keptBodyBytes } = this.#settings;
+    const text = redact(Buffer.from(bytes.subarray(0, keptBodyBytes + CUT_MARGIN_BYTES)).toString());
+    return deflate(Buffer.from(text).subarray(0, keptBodyBytes));
   }
 
   #event(type: JobEvent['type'], data: Record<string, Json>): void {

@@ -4,7 +4,7 @@ import { isOver, type Job, type JobError } from '../model/job.ts';
 import type { Json } from '../model/json.ts';
 import { validate } from '../model/validate.ts';
 import { jobErrorOf } from '../operations/failure.ts';
-import { Cancelled, type Operation } from '../operations/operation.ts';
+import { Cancelled } from '../operations/operation.ts';
 import type { OperationRegistry } from '../operations/registry.ts';
 import { Variables } from '../operations/variables.ts';
 import type { ApplicationVariables } from '../system/application-variables.ts';
@@ -26,7 +26,7 @@ export interface JobRunnerParts {
 
 interface Running {
   abort: AbortController;
-  stopRequested: boolean;
+  stop: AbortController;
   appId: string | null;
 }
 
@@ -36,29 +36,43 @@ export class JobRunner {
   readonly #waiting: string[] = [];
   readonly #running = new Map<string, Running>();
   readonly #changes = new EventEmitter({ captureRejections: true }).setMaxListeners(0);
-  #stopping = false;
+  readonly #stop = new AbortController();
   #idle: (() => void) | undefined;
 
   constructor(parts: JobRunnerParts) {
     this.#parts = parts;
   }
 
+  /** Aborted when no more jobs are taken. */
+  get stopping(): AbortSignal {
+    return this.#stop.signal;
+  }
+
   /** Takes up what a service before this one left: what was queued is run, what was running was interrupted. */
   async start(): Promise<void> {
     const { jobs } = this.#parts;
     for (const state of ['running', 'waiting'] as const) {
-      for (const jobId of await jobs.inState(state)) await jobs.interrupt(jobId, INTERRUPTED);
+      for (const jobId of await jobs.inState(state)) await this.#interrupted(jobId);
     }
     this.#waiting.push(...(await jobs.inState('queued')));
     this.#next();
   }
 
+  async #interrupted(jobId: string): Promise<void> {
+    const { appId } = await this.#get(jobId);
+    await this.#parts.jobs.interrupt(jobId, INTERRUPTED);
+    await this.#parts.cleanUp(appId, jobId);
+  }
+
   /** Refuses what cannot work before the job exists. */
   async submit(job: NewJob): Promise<{ jobId: string; isNew: boolean }> {
-    if (this.#stopping) throw new ServiceError('interrupted', 'the service is stopping');
+    if (this.stopping.aborted) throw new ServiceError('interrupted', 'the service is stopping');
     const operation = this.#parts.operations.find(job.opName);
-    const params = checkedParams(operation, job.opParams);
-    await operation.check(job.appId, params);
+    const params = await inOpParams(async () => {
+      const parsed = validate(operation.params, job.opParams);
+      await operation.check(job.appId, parsed);
+      return parsed;
+    });
     try {
       const submitted = await this.#parts.secrets.submit(this.#parts.jobs, { ...job, opParams: params });
       if (submitted.isNew) {
@@ -108,15 +122,15 @@ export class JobRunner {
   async cancel(jobId: string): Promise<Job> {
     await this.#parts.jobs.requestCancel(jobId);
     const running = this.#running.get(jobId);
-    if (running?.stopRequested) running.abort.abort(new Cancelled('the job was cancelled'));
-    else if (running) running.stopRequested = true;
+    if (running?.stop.signal.aborted) running.abort.abort(new Cancelled('the job was cancelled'));
+    else running?.stop.abort();
     this.#changes.emit(jobId);
     return this.#get(jobId);
   }
 
   /** Takes no more jobs; those under way have until the signal, then they are broken off. */
   async stop(signal: AbortSignal): Promise<void> {
-    this.#stopping = true;
+    this.#stop.abort();
     if (this.#running.size === 0) return;
     const idle = new Promise<void>((resolve) => {
       this.#idle = resolve;
@@ -131,10 +145,10 @@ export class JobRunner {
   }
 
   #next(): void {
-    while (!this.#stopping && this.#running.size < this.#parts.settings.jobsAtOnce) {
+    while (!this.stopping.aborted && this.#running.size < this.#parts.settings.jobsAtOnce) {
       const jobId = this.#waiting.shift();
       if (jobId === undefined) return;
-      const running: Running = { abort: new AbortController(), stopRequested: false, appId: null };
+      const running: Running = { abort: new AbortController(), stop: new AbortController(), appId: null };
       this.#running.set(jobId, running);
       void this.#run(jobId, running).finally(() => {
         this.#running.delete(jobId);
@@ -184,7 +198,7 @@ export class JobRunner {
     const { jobId, appId, epoch, opName } = work;
     try {
       const operation = operations.find(opName);
-      const params = checkedParams(operation, await secrets.complete(work));
+      const params = validate(operation.params, await secrets.complete(work));
       const output = await operation.run(params, {
         jobId,
         appId,
@@ -192,7 +206,7 @@ export class JobRunner {
         step: 'main',
         variables: new Variables(await variables.all(appId)),
         signal: running.abort.signal,
-        shouldStop: () => running.stopRequested,
+        stopSignal: running.stop.signal,
         report: log,
       });
       return { state: 'succeeded', output, error: null };
@@ -201,7 +215,11 @@ export class JobRunner {
       if (error instanceof Cancelled) return { state: 'cancelled', output: null, error: null };
       const jobError = jobErrorOf(error);
       if (jobError.code === 'internal_error') this.#parts.logError(error, jobId);
-      return { state: 'failed', output: null, error: jobError };
+      return {
+        state: 'failed',
+        output: null,
+        error: { ...jobError, message: log.redacted(jobError.message) },
+      };
     }
   }
 
@@ -220,9 +238,10 @@ interface Outcome {
 
 const INTERRUPTED: JobError = { code: 'interrupted', message: errorCodes.interrupted.text };
 
-function checkedParams(operation: Operation, opParams: unknown): unknown {
+/** The caller is told where in the body of the call the fault is. */
+async function inOpParams<Result>(check: () => Promise<Result>): Promise<Result> {
   try {
-    return validate(operation.params, opParams);
+    return await check();
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     const path = `operation.opParams${error.path ? `.${error.path}` : ''}`;

@@ -13,16 +13,27 @@ const once = { error: 'two of them have the same name' };
 /** An application as a file describes it. What a file does not mention stays as it is. */
 export const ApplicationDocument = z
   .strictObject({
-    application: ApplicationId,
+    application: ApplicationId.meta({ description: 'The appId' }),
     name: z.string().trim().min(1).max(200).optional().meta({ description: 'For people' }),
     sources: z
       .array(HttpSource)
       .refine(differentNames, once)
       .default([])
       .meta({ description: 'Secrets are references to the environment: ${NAME}' }),
-    models: z.array(Model).refine(differentNames, once).default([]),
-    variables: z.record(Name, Json).default({}),
-    requests: z.array(SavedRequest).refine(differentNames, once).default([]),
+    models: z
+      .array(Model)
+      .refine(differentNames, once)
+      .default([])
+      .meta({ description: 'The columns of records, by a name' }),
+    variables: z
+      .record(Name, Json)
+      .default({})
+      .meta({ description: 'Application variables: name to any JSON value' }),
+    requests: z
+      .array(SavedRequest)
+      .refine(differentNames, once)
+      .default([])
+      .meta({ description: 'HTTPRequests, each with a name' }),
   })
   .meta({ id: 'ApplicationDocument', description: 'A file for "millrace apply"' });
 export type ApplicationDocument = z.infer<typeof ApplicationDocument>;

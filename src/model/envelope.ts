@@ -1,10 +1,18 @@
 import { z } from 'zod';
 import { errorCodes, type ErrorCode } from './errors.ts';
+import { JobError, jobStates } from './job.ts';
 
 /** Every answer of the API but the token endpoint's: the success envelope … */
 export function Success<Result extends z.ZodType>(result: Result) {
   return z.strictObject({ status: z.literal('success'), result });
 }
+
+/** Of a job that failed while executeJob waited for it. */
+const ofJob = {
+  jobId: z.string().optional(),
+  state: z.enum(jobStates).optional(),
+  ...JobError.omit({ code: true, message: true, path: true }).shape,
+};
 
 /** … and its mirror, the error envelope of the contract's section 7. */
 export const Failure = z
@@ -15,6 +23,7 @@ export const Failure = z
       message: z.string(),
       path: z.string().optional().meta({ description: 'The field at fault' }),
       requestId: z.string().optional().meta({ description: "Finds the request in the service's log" }),
+      ...ofJob,
     }),
   })
   .meta({ id: 'Failure' });

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { didYouMean } from './did-you-mean.ts';
 import { Name, SourceName, SpaceName, TableName } from './names.ts';
 import { Auth, RateLimit, secretFields } from './source.ts';
 import { InlineModel } from './table.ts';
@@ -33,15 +34,22 @@ const OCTET_STREAM_ADVICE =
   '"JSON -> octet-stream" is no longer supported. Use "JSON -> transmitSourceTable()"; when switching, add the ' +
   'header Content-Type with value application/octet-stream explicitly if needed';
 
+const supportedBodyTypes = bodyTypes.filter((type) => type !== 'JSON -> octet-stream');
+
+function unknownBodyType({ input }: { input?: unknown }): string {
+  const near = typeof input === 'string' ? didYouMean(input, supportedBodyTypes) : '';
+  return `is no body type.${near} Known: ${supportedBodyTypes.join(', ')}`;
+}
+
 export const BodyType = z
-  .enum(bodyTypes)
+  .enum(bodyTypes, { error: unknownBodyType })
   .refine((type) => type !== 'JSON -> octet-stream', { error: OCTET_STREAM_ADVICE })
-  .meta({ description: 'How the body is made' });
+  .meta({ description: 'How the body is made; "JSON -> octet-stream" is no longer supported' });
 
 export const SourceTable = z
   .strictObject({
     source: SourceName,
-    space: SpaceName.optional(),
+    space: SpaceName.optional().meta({ description: 'Default: the default space of the source' }),
     table: TableName,
     batching: z.boolean().default(false).meta({ description: 'Many records in one request' }),
     batchSize: z.int().min(1).max(100_000).default(1000).meta({ description: 'Records in one request' }),
@@ -50,9 +58,9 @@ export const SourceTable = z
 
 export const Options = z
   .strictObject({
-    connectTimeout: Seconds('Until the connection stands').default(600),
-    readTimeout: Seconds('The longest silence while waiting for the response').default(600),
-    writeTimeout: Seconds('The longest time without progress while sending').default(600),
+    connectTimeout: Seconds('Until the connection stands').prefault('600'),
+    readTimeout: Seconds('The longest silence while waiting for the response').prefault('600'),
+    writeTimeout: Seconds('The longest time without progress while sending').prefault('600'),
     totalTimeout: Seconds('For all tries of a request together').optional(),
     maxResponseBytes: z
       .int()
@@ -67,7 +75,7 @@ export const Options = z
       .union([z.literal(false), z.strictObject({ tries: z.int().min(1).max(20) })])
       .default({ tries: 5 })
       .meta({ description: 'How often a request is tried in all; false: once' }),
-    rateLimit: RateLimit.optional(),
+    rateLimit: RateLimit.optional().meta({ description: 'Beside that of the source' }),
     redirects: z.int().min(0).max(50).default(10).meta({ description: 'How many are followed' }),
     onHttpError: z.enum(['fail', 'script']).optional().meta({
       description: 'Whether a status other than 2xx fails the job, or is the Parsing script’s matter',
@@ -77,7 +85,7 @@ export const Options = z
       .default('fail')
       .meta({ description: 'What to do when paging goes in a circle' }),
   })
-  .meta({ id: 'HTTPRequestOptions' });
+  .meta({ id: 'HTTPRequestOptions', description: 'Timeouts, retries, limits' });
 
 export const HttpRequestPart = z.strictObject({
   source: SourceName.optional().meta({ description: 'An HTTPSource' }),
@@ -87,19 +95,28 @@ export const HttpRequestPart = z.strictObject({
   parameters: Script('Returns an object of request parameter names and values').optional(),
   headers: Script('Returns an object of header names and values').optional(),
   bodyType: BodyType.optional(),
-  body: z.union([z.string(), ScriptObject]).optional(),
+  body: z
+    .union([z.string(), ScriptObject])
+    .optional()
+    .meta({ description: 'A text that matches the body type, or a script: its result is serialized' }),
   interceptors: Script('Returns an array of interceptor objects').optional(),
-  options: Options.prefault({}),
+  options: Options.prefault({}).meta({ description: 'Timeouts, retries, limits' }),
 });
 
-const place = { source: SourceName.optional(), space: SpaceName.optional() };
+const spaceOfTarget = SpaceName.optional().meta({ description: 'Default: the default space of the source' });
 
 export const Target = z.discriminatedUnion('action', [
-  z.strictObject({ action: z.literal('save to file'), ...place, table: TableName }),
+  z.strictObject({
+    action: z.literal('save to file'),
+    source: SourceName.optional().meta({ description: 'A FileSource; default "files"' }),
+    space: spaceOfTarget,
+    table: TableName.meta({ description: 'The name of the file' }),
+  }),
   z.strictObject({
     action: z.literal('parse JSON'),
-    ...place,
-    table: TableName.optional(),
+    source: SourceName.optional().meta({ description: 'A TableSource; default "local"' }),
+    space: spaceOfTarget,
+    table: TableName.optional().meta({ description: 'For table-data objects that name none' }),
     model: z
       .union([Name, InlineModel])
       .optional()
@@ -116,8 +133,10 @@ export const HttpRequest = z
     request: HttpRequestPart.refine(({ source, auth }) => source === undefined || auth === undefined, {
       error: 'source and auth exclude each other',
       path: ['auth'],
+    }).meta({ description: 'What is sent' }),
+    target: Target.optional().meta({
+      description: 'What becomes of the response; none: only its status counts',
     }),
-    target: Target.optional(),
   })
   .meta({ id: 'HTTPRequest' });
 export type HttpRequest = z.infer<typeof HttpRequest>;
@@ -125,7 +144,8 @@ export type HttpRequest = z.infer<typeof HttpRequest>;
 /** A request under a name of its own. Its secrets belong into an HTTPSource, where they are encrypted. */
 export const SavedRequest = HttpRequest.safeExtend({ name: Name })
   .refine(({ request: { auth } }) => !auth || secretFields[auth.type].every((field) => !(field in auth)), {
-    error: 'secrets are not kept in a saved request: put them into an HTTPSource, and name that as request.source',
+    error:
+      'secrets are not kept in a saved request: put them into an HTTPSource, and name that as request.source',
     path: ['request', 'auth'],
   })
   .meta({ id: 'SavedRequest' });

@@ -14,35 +14,41 @@ const Script = (description: string) => z.string().min(1).meta({ description });
 export const Auth = z
   .discriminatedUnion('type', [
     z.strictObject({ type: z.literal('none') }),
-    z.strictObject({ type: z.literal('basic'), username: z.string(), password: Secret('The password') }),
+    z.strictObject({
+      type: z.literal('basic'),
+      username: z.string().meta({ description: 'The name of the user' }),
+      password: Secret('The password'),
+    }),
     z.strictObject({
       type: z.literal('apiKey'),
       name: z.string().min(1).meta({ description: 'Of the header, parameter or cookie' }),
-      in: z.enum(['header', 'query', 'cookie']),
+      in: z.enum(['header', 'query', 'cookie']).meta({ description: 'Where the key is sent' }),
       value: Secret('The key'),
     }),
     z.strictObject({ type: z.literal('bearer'), token: Secret('The token') }),
     z.strictObject({
       type: z.literal('oauth2'),
-      grant: z.enum(['client_credentials', 'password', 'refresh_token']),
-      tokenUrl: z.url({ protocol: /^https?$/ }),
-      clientId: z.string().min(1),
+      grant: z
+        .enum(['client_credentials', 'password', 'refresh_token'])
+        .meta({ description: 'How tokens are obtained' }),
+      tokenUrl: z.url({ protocol: /^https?$/ }).meta({ description: 'The token endpoint' }),
+      clientId: z.string().min(1).meta({ description: 'Of the client' }),
       clientSecret: Secret('The secret of the client'),
       clientAuth: z
         .enum(['body', 'basic'])
         .default('body')
         .meta({ description: 'How client id and secret are sent' }),
-      scope: z.string().optional(),
-      audience: z.string().optional(),
+      scope: z.string().optional().meta({ description: 'Sent as it is' }),
+      audience: z.string().optional().meta({ description: 'Sent as it is' }),
       username: z.string().optional().meta({ description: 'Of the password grant' }),
       password: Secret('Of the password grant'),
       refreshToken: Secret('Of the refresh_token grant; one that the system rotates is kept'),
     }),
     z.strictObject({
       type: z.literal('sigV4'),
-      region: z.string().min(1),
-      serviceName: z.string().min(1),
-      accessKeyId: z.string().min(1),
+      region: z.string().min(1).meta({ description: 'Such as eu-central-1' }),
+      serviceName: z.string().min(1).meta({ description: 'Such as s3 or execute-api' }),
+      accessKeyId: z.string().min(1).meta({ description: 'Names the key' }),
       accessKey: Secret('The secret key'),
     }),
     z.strictObject({
@@ -59,15 +65,15 @@ export type Auth = z.infer<typeof Auth>;
 
 export const RateLimit = z
   .strictObject({
-    requests: z.int().min(1),
-    perSeconds: z.number().positive().default(1),
+    requests: z.int().min(1).meta({ description: 'So many requests at most' }),
+    perSeconds: z.number().positive().default(1).meta({ description: 'In so many seconds' }),
   })
   .meta({ id: 'RateLimit', description: 'At most so many requests in so many seconds' });
 
 export const HttpSource = z
   .strictObject({
-    name: Name,
-    type: z.literal('HTTPSource'),
+    name: Name.meta({ description: 'By which requests name it' }),
+    type: z.literal('HTTPSource').meta({ description: 'The only type that can be defined' }),
     baseUrl: z
       .url({ protocol: /^https?$/ })
       .optional()
@@ -80,8 +86,8 @@ export const HttpSource = z
       .record(Name, z.string())
       .default({})
       .meta({ description: 'Seen by scripts in $ctx.variables' }),
-    auth: Auth.default({ type: 'none' }),
-    rateLimit: RateLimit.optional(),
+    auth: Auth.default({ type: 'none' }).meta({ description: 'How requests are authenticated' }),
+    rateLimit: RateLimit.optional().meta({ description: 'For each job' }),
     tls: z
       .strictObject({
         ca: z
@@ -93,7 +99,8 @@ export const HttpSource = z
           .default(true)
           .meta({ description: 'false: the certificate of the system is not checked' }),
       })
-      .optional(),
+      .optional()
+      .meta({ description: 'How the system is trusted' }),
     proxy: z
       .url({ protocol: /^http$/ })
       .optional()

@@ -23,7 +23,7 @@ export const InlineModel = z
     columns: z
       .array(
         z.strictObject({
-          name: z.string().min(1),
+          name: z.string().min(1).meta({ description: 'Of the column, and of the property of the records' }),
           type: ColumnType,
           position: z.int().meta({ description: 'The columns are in the order of their positions' }),
         }),

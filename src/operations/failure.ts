@@ -85,7 +85,11 @@ export function jobErrorOf(error: unknown): JobError {
   return { code: 'internal_error', message: 'the service failed; its log has more under the id of the job' };
 }
 
-/** The HTTP status with which a job that was waited for is answered. */
+/**
+ * The HTTP status with which a job that was waited for is answered. What refuses a call with 400 or 404 is, once the
+ * job runs, a fault of its configuration or of a script.
+ */
 export function statusOfJobError(code: string): number {
-  return Object.hasOwn(errorCodes, code) ? errorCodes[code as ErrorCode].status : 500;
+  const status = Object.hasOwn(errorCodes, code) ? errorCodes[code as ErrorCode].status : 500;
+  return status === 400 || status === 404 ? 422 : status;
 }

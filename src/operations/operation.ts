@@ -30,8 +30,8 @@ export interface OperationContext {
   readonly variables: Variables;
   /** Breaks off at once. */
   readonly signal: AbortSignal;
-  /** Whether to end after the page that is under way. */
-  shouldStop(): boolean;
+  /** Asks for an end after the page that is under way; a pause between pages ends at once. */
+  readonly stopSignal: AbortSignal;
   readonly report: JobReport;
 }
 
@@ -40,6 +40,8 @@ export type LogLevel = 'info' | 'warn' | 'error';
 /** What a job tells while it runs. */
 export interface JobReport {
   readonly stats: JobStats;
+  /** From now on this is applied to all that the job logs, and to the error that it ends with. */
+  redactWith(redact: (text: string) => string): void;
   log(level: LogLevel, text: string): void;
   /** `body`: the response, for later inspection. */
   page(page: Omit<JobPage, 'n' | 'hasBody'>, body: PageBody | null): void;

@@ -55,7 +55,12 @@ export class SandboxProcess {
 
   private constructor(confinement: Confinement) {
     const [command, ...args] = sandboxCommand(confinement);
-    this.#child = spawn(command, args, { env: {}, cwd: '/', stdio: ['ignore', 'ignore', 'pipe', 'pipe'] });
+    this.#child = spawn(command, args, {
+      env: {},
+      cwd: '/',
+      stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+      detached: true, // Ctrl+C in a terminal goes to the whole process group: it is for us to end the scripts
+    });
     this.#channel = this.#child.stdio[3] as Duplex;
     this.#channel.on('data', (chunk: Buffer) => this.#receive(chunk));
     this.#channel.on('error', (error) => this.#fail('gone', 'the process cannot be written to', error));

@@ -15,6 +15,7 @@ export interface ShownSource {
 export class Sources {
   readonly #definitions: Definitions;
   readonly #secrets: Secrets;
+  #onDelete: (sourceKey: string) => Promise<void> = async () => {};
 
   constructor(definitions: Definitions, secrets: Secrets) {
     this.#definitions = definitions;
@@ -24,7 +25,7 @@ export class Sources {
   /** Secrets that are left out stay as they were, as long as the kind of authentication does. */
   async put(appId: string, source: HttpSource): Promise<Change> {
     const { name } = source;
-    if (name in builtInSources) {
+    if (Object.hasOwn(builtInSources, name)) {
       throw new ServiceError('conflict', `every application has a source "${name}" already`, {
         path: 'name',
       });
@@ -63,9 +64,15 @@ export class Sources {
     return Promise.all(found.map(({ body }) => this.#shown(appId, body as HttpSource)));
   }
 
+  /** What others keep for a source, under `appId/name`, is to go with it. */
+  onDelete(forget: (sourceKey: string) => Promise<void>): void {
+    this.#onDelete = forget;
+  }
+
   async delete(appId: string, name: string): Promise<boolean> {
     const deleted = await this.#definitions.delete(appId, 'source', name);
     await this.#secrets.delete(secretName(appId, name));
+    await this.#onDelete(`${appId}/${name}`);
     return deleted;
   }
 

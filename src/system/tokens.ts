@@ -1,9 +1,14 @@
 import { sql, type Insertable, type Selectable, type Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
-import { prepared } from '../database/prepared.ts';
 import type { GrantType, Principal, Role } from '../model/access.ts';
 import { ACCESS_TOKEN_SECONDS } from '../model/token.ts';
 import type { Records } from './records.ts';
+import {
+  insertColumns,
+  prepareFindPrincipal,
+  prepareInsert,
+  prepareInsertIfUnchanged,
+} from './token-queries.ts';
 import { hashOf, newPairId, newToken, parseToken, type ParsedToken } from './token-text.ts';
 
 export interface TokenSettings {
@@ -279,79 +284,6 @@ export class Tokens {
     };
     return { pair, record };
   }
-}
-
-/** The columns that a new pair fills; the others are null. */
-const insertColumns = [
-  'pair_id',
-  'access_hash',
-  'refresh_hash',
-  'family_id',
-  'parent_id',
-  'client_id',
-  'user_id',
-  'issued_at',
-  'access_expires_at',
-  'refresh_expires_at',
-  'family_expires_at',
-  'ends_at',
-] as const;
-
-function prepareInsert({ query }: Database<Records>) {
-  return prepared<unknown[], unknown>(query, insertColumns.length, (...values) => {
-    const record = Object.fromEntries(insertColumns.map((column, index) => [column, values[index]]));
-    return query.insertInto('token').values(record as unknown as Insertable<Records['token']>);
-  });
-}
-
-function prepareInsertIfUnchanged({ query, capabilities }: Database<Records>) {
-  const count = insertColumns.length + 3;
-  const bigint = sql.raw(capabilities.bigint);
-  return prepared<unknown[], { pair_id: string }>(query, count, (...values) => {
-    const [clientId, secretId, grants] = values.slice(insertColumns.length) as [string, string, string];
-    // In a select list PostgreSQL takes every parameter for text.
-    const selected = insertColumns.map((column, index) => {
-      const type = column.endsWith('_at') ? bigint : sql`text`;
-      return sql`cast(${values[index]} as ${type})`.as(column);
-    });
-    return query
-      .insertInto('token')
-      .columns(insertColumns)
-      .expression((from) =>
-        from
-          .selectFrom('client')
-          .innerJoin('client_secret', 'client_secret.client_id', 'client.client_id')
-          .select(selected)
-          .where('client.client_id', '=', clientId)
-          .where('client.revoked_at', 'is', null)
-          .where('client.grants', '=', grants)
-          .where('client_secret.secret_id', '=', secretId),
-      )
-      .returning('pair_id');
-  });
-}
-
-function prepareFindPrincipal({ query }: Database<Records>) {
-  return prepared(query, 3, (pairId: string, accessHash: string, now: number) =>
-    query
-      .selectFrom('token')
-      .innerJoin('client', 'client.client_id', 'token.client_id')
-      .leftJoin('user', 'user.user_id', 'token.user_id')
-      .select([
-        'token.client_id',
-        'client.role as client_role',
-        'client.applications',
-        'user.username',
-        'user.role as user_role',
-      ])
-      .where('token.pair_id', '=', pairId)
-      .where('token.access_hash', '=', accessHash)
-      .where('token.access_expires_at', '>', now)
-      .where('token.revoked_at', 'is', null)
-      .where('token.superseded_at', 'is', null)
-      .where('client.revoked_at', 'is', null)
-      .where('user.disabled_at', 'is', null),
-  );
 }
 
 async function revokeFamily(transaction: Transaction<Records>, familyId: string, now: number): Promise<void> {

@@ -1,12 +1,13 @@
 import { isRawNumber, plainDecimal } from './exact-json.ts';
 import type { Row } from './row-cells.ts';
-import type { Column, ColumnType } from './table-store.ts';
+import type { Column, ColumnType, InferenceHints } from './table-store.ts';
 
 /** `undecided`: only nulls were seen, so the type (string until then) is still free. */
 export interface InferredColumn extends Column {
   undecided: boolean;
 }
 
+const NO_HINTS: InferenceHints = { digits: [], nested: 'json' };
 const WHOLE_TYPES: ColumnType[] = ['integer', 'bigint', 'decimal'];
 
 /**
@@ -26,12 +27,12 @@ export function join(one: ColumnType, other: ColumnType): ColumnType {
 }
 
 /** The columns of the rows, in the order in which their properties are met first. */
-export function inferColumns(rows: Row[]): InferredColumn[] {
+export function inferColumns(rows: Row[], hints: InferenceHints = NO_HINTS): InferredColumn[] {
   const types = new Map<string, ColumnType | undefined>();
   for (const row of rows) {
     for (const name of Object.keys(row)) {
       const known = types.get(name);
-      const type = known === 'string' ? known : typeOf(row[name]);
+      const type = known === 'string' ? known : typeOf(row[name], name, hints);
       if (type === known && type !== undefined) continue;
       types.set(name, known && type ? join(known, type) : (type ?? known));
     }
@@ -39,17 +40,18 @@ export function inferColumns(rows: Row[]): InferredColumn[] {
   return [...types].map(([name, type]) => ({ name, type: type ?? 'string', undecided: type === undefined }));
 }
 
-function typeOf(value: unknown): ColumnType | undefined {
+function typeOf(value: unknown, name: string, { digits, nested }: InferenceHints): ColumnType | undefined {
   switch (typeof value) {
     case 'string':
-      return 'string';
+      return digits.includes(name) ? digitsType(plainDecimal(value)) : 'string';
     case 'boolean':
       return 'boolean';
     case 'number':
       return numberType(value);
     default:
       if (value === null || value === undefined) return undefined;
-      return isRawNumber(value) ? digitsType(plainDecimal(value.rawJSON)) : 'json';
+      if (isRawNumber(value)) return digitsType(plainDecimal(value.rawJSON));
+      return nested === 'json' ? 'json' : 'string';
   }
 }
 

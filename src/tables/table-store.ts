@@ -70,7 +70,16 @@ export interface TableLoad {
   temporary: boolean;
   /** The existing table gets the columns that it lacks, and wider types where the rows need them. */
   widen: boolean;
+  /** What the rows alone do not tell, where the columns are made from them. */
+  inference?: InferenceHints;
   rows: RowsText;
+}
+
+export interface InferenceHints {
+  /** Columns whose strings are the digits of numbers that a double does not hold. */
+  digits: readonly string[];
+  /** What objects and arrays become; `text`: strings of JSON text. */
+  nested: 'json' | 'text';
 }
 
 export interface PageCommit {

@@ -36,10 +36,10 @@ import { transfers } from './external-api/transfers.ts';
 import { writingRoutes } from './external-api/writing.ts';
 
 export type { Credentials } from './external-api/credentials.ts';
-export type { Exchange, ReceivedRequest } from './external-api/exchange.ts';
+export type { ReceivedRequest } from './external-api/exchange.ts';
 export { BIG_NUMBERS } from './external-api/odd-bodies.ts';
-export { makeCustomer, makeOrder, type Customer, type Order } from './external-api/orders.ts';
-export { fileBytes, fileChecksum, multipartParts, type UploadPart } from './external-api/transfers.ts';
+export { makeOrder, type Order } from './external-api/orders.ts';
+export { fileChecksum, multipartParts } from './external-api/transfers.ts';
 
 export interface ExternalApiOptions {
   /** 0, the default: a free one. */

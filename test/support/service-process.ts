@@ -7,7 +7,7 @@ import { sqlitePlace } from './databases.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 /** The program as users start it. */
-const MILLRACE = join(ROOT, 'bin/millrace');
+export const millraceProgram = join(ROOT, 'bin/millrace');
 
 /** The environment without settings of whoever runs the tests. */
 function cleanEnvironment(more: Record<string, string> = {}): NodeJS.ProcessEnv {
@@ -26,7 +26,7 @@ export async function millrace(
   args: readonly string[],
   { input = '', env = {} }: { input?: string; env?: Record<string, string> } = {},
 ): Promise<CommandResult> {
-  const child = spawn(MILLRACE, args, { env: cleanEnvironment(env), cwd: ROOT });
+  const child = spawn(millraceProgram, args, { env: cleanEnvironment(env), cwd: ROOT });
   const output = { stdout: '', stderr: '' };
   child.stdout.on('data', (chunk) => (output.stdout += String(chunk)));
   child.stderr.on('data', (chunk) => (output.stderr += String(chunk)));
@@ -55,7 +55,7 @@ export async function spawnService(
 ): Promise<ServiceProcess> {
   const place = data === undefined ? await sqlitePlace() : undefined;
   const folder = data ?? place?.data ?? '';
-  const child = spawn(MILLRACE, ['serve', '--data', folder, '--port', '0', ...args], {
+  const child = spawn(millraceProgram, ['serve', '--data', folder, '--port', '0', ...args], {
     env: cleanEnvironment(env),
     cwd: ROOT,
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,7 +1,10 @@
 import { stringify } from 'yaml';
+import { Options, type SavedRequest } from '../../model/http-request.ts';
 import type { HttpSource } from '../../model/source.ts';
+import type { System } from '../../system/system.ts';
 import type { ShownSource } from '../../system/sources.ts';
 import { jsonOption, type Command } from '../command.ts';
+import { escapeReferences, ReferenceNames } from '../references.ts';
 
 const ALL = 100_000;
 
@@ -16,35 +19,75 @@ export const exportApplication: Command = {
   },
   async run(call) {
     const appId = call.option('application') as string;
-    const document = await call.withRecords(async ({ applications, saved, variables }) => {
-      const { name } = await applications.get(appId);
-      const limit = { limit: ALL };
-      return {
-        application: appId,
-        ...(name !== appId && { name }),
-        sources: (await saved.sources.list(appId, limit)).map(withReferences),
-        models: await saved.models.list(appId, limit),
-        variables: await variables.all(appId),
-        requests: await saved.requests.list(appId, limit),
-      };
-    });
+    const document = await call.withRecords((system) => documentOf(appId, system));
     call.print(
       call.switchedOn('json') ? JSON.stringify(document) : stringify(document, { lineWidth: 0 }).trimEnd(),
     );
   },
 };
 
-function withReferences({ source, secrets }: ShownSource): HttpSource {
-  const auth: Record<string, unknown> = { ...source.auth };
+async function documentOf(appId: string, { applications, saved, variables }: System) {
+  const { name } = await applications.get(appId);
+  const limit = { limit: ALL };
+  const names = new ReferenceNames();
+  const requests = await saved.requests.list(appId, limit);
+  return {
+    application: appId,
+    ...(name !== appId && { name: escapeReferences(name) }),
+    sources: (await saved.sources.list(appId, limit)).map((source) => withReferences(source, names)),
+    models: escapeReferences(await saved.models.list(appId, limit)),
+    variables: escapeReferences(await variables.all(appId)),
+    requests: requests.map((request) => escapeReferences(readable(request as SavedRequest))),
+  };
+}
+
+function withReferences({ source, secrets }: ShownSource, names: ReferenceNames): Record<string, unknown> {
+  const {
+    name,
+    type,
+    baseUrl,
+    properties,
+    proxy,
+    auth: open,
+    ...rest
+  } = escapeReferences(source) as HttpSource;
+  const auth: Record<string, unknown> = { ...open };
   for (const { path } of secrets) {
-    const [, field = '', key] = path.split('.');
-    const variable = [source.name, field, key].filter(Boolean).join('_');
-    const reference = `\${${variable
-      .replaceAll(/([a-z])([A-Z])/g, '$1_$2')
-      .replaceAll(/\W/g, '_')
-      .toUpperCase()}}`;
-    if (key === undefined) auth[field] = reference;
-    else auth[field] = { ...(auth[field] as object | undefined), [key]: reference };
+    const [, field = '', ...key] = path.split('.');
+    const reference = names.reference(source.name, field, ...key);
+    if (key.length === 0) auth[field] = reference;
+    else auth[field] = { ...(auth[field] as object | undefined), [key.join('.')]: reference };
   }
-  return { ...source, auth: auth as HttpSource['auth'] };
+  const address = (field: string, url: string | undefined) =>
+    url !== undefined && { [field]: holdsPassword(url) ? names.reference(source.name, field) : url };
+  return {
+    name,
+    type,
+    ...address('baseUrl', baseUrl),
+    ...(Object.keys(properties).length > 0 && { properties }),
+    ...(open.type !== 'none' && { auth }),
+    ...address('proxy', proxy),
+    ...rest,
+  };
+}
+
+function holdsPassword(url: string): boolean {
+  return URL.canParse(url) && new URL(url).password !== '';
+}
+
+/** The name first, and of the options only what was chosen. */
+function readable({ name, sourceTable, request, target }: SavedRequest): unknown {
+  const { options, ...rest } = request;
+  const defaults = new Map(
+    Object.entries(Options.parse({})).map(([key, value]) => [key, JSON.stringify(value)]),
+  );
+  const chosen = Object.entries(options).filter(
+    ([key, value]) => JSON.stringify(value) !== defaults.get(key),
+  );
+  return {
+    name,
+    ...(sourceTable && { sourceTable }),
+    request: { ...rest, ...(chosen.length > 0 && { options: Object.fromEntries(chosen) }) },
+    ...(target && { target }),
+  };
 }

@@ -3,10 +3,12 @@ import { ServiceError } from '../../model/errors.ts';
 import type { Job, JobEvent, JobStats } from '../../model/job.ts';
 import { didYouMean } from '../../model/did-you-mean.ts';
 import { jsonOption, type Command, type CommandCall, type Engine } from '../command.ts';
-import { readValue } from '../documents.ts';
+import { readValue, whileReading } from '../documents.ts';
+import { References } from '../references.ts';
 
 const EXIT = { succeeded: 0, failed: 1, cancelled: 3 } as const;
 const REFRESH_MS = 500;
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
 /** `millrace run`: one HTTPRequest in this process, with a line that shows how far it is. */
 export function runCommand(
@@ -30,15 +32,7 @@ export function runCommand(
       return withEngine(call, async (engine) => {
         const appId = call.option('application') as string;
         await engine.system.applications.get(appId);
-        const opParams = await requestOf(engine, appId, call.option('request') as string);
-        const { jobId } = await engine.runner.submit({
-          appId,
-          clientId: 'command line',
-          username: null,
-          opName: 'HTTPRequest',
-          opParams,
-          idempotency: null,
-        });
+        const jobId = await submit(engine, appId, call.option('request') as string);
         const job = await follow(engine, jobId, call);
         report(call, job);
         return EXIT[job.state as keyof typeof EXIT];
@@ -47,10 +41,18 @@ export function runCommand(
   };
 }
 
-async function requestOf({ system }: Engine, appId: string, given: string): Promise<unknown> {
+/** A saved request of this name, else the file. */
+async function submit({ system, runner }: Engine, appId: string, given: string): Promise<string> {
+  const submitted = async (opParams: unknown) => {
+    const job = { appId, clientId: 'command line', username: null, idempotency: null };
+    return (await runner.submit({ ...job, opName: 'HTTPRequest', opParams })).jobId;
+  };
   const saved = await system.saved.requests.get(appId, given);
-  if (saved) return withoutName(saved);
-  if (existsSync(given)) return withoutName(await readValue(given, process.env));
+  if (saved) return submitted(withoutName(saved));
+  if (existsSync(given)) {
+    const opParams = withoutName(await readValue(given, new References(process.env)));
+    return whileReading(given, () => submitted(opParams));
+  }
   const known = await system.definitions.names(appId, 'request');
   throw new ServiceError(
     'not_found',
@@ -68,9 +70,9 @@ function withoutName(request: unknown): unknown {
 async function follow({ system, runner }: Engine, jobId: string, call: CommandCall): Promise<Job> {
   const cancel = () => {
     call.tell('millrace: cancelling after this page; once more: at once');
-    void runner.cancel(jobId);
+    runner.cancel(jobId).catch((error: Error) => call.tell(`millrace: not cancelled: ${error.message}`));
   };
-  process.on('SIGINT', cancel);
+  for (const signal of SIGNALS) process.on(signal, cancel);
   const progress = new Progress(call);
   let after = 0;
   try {
@@ -83,7 +85,7 @@ async function follow({ system, runner }: Engine, jobId: string, call: CommandCa
     }
   } finally {
     progress.end();
-    process.off('SIGINT', cancel);
+    for (const signal of SIGNALS) process.off(signal, cancel);
   }
 }
 
@@ -99,9 +101,11 @@ class Progress {
 
   show(stats: JobStats, events: readonly JobEvent[]): void {
     for (const { type, data } of events) {
-      if (type === 'log') this.#line(`${String(data['level'])}: ${String(data['text'])}`);
+      if (type === 'log') this.#line(`${data['level'] as string}: ${data['text'] as string}`);
     }
-    if (this.#terminal) process.stderr.write(`\r\x1b[K${this.#text(stats)}`);
+    if (!this.#terminal) return;
+    const width = process.stderr.columns || 80; // some terminals say 0
+    process.stderr.write(`\r\x1b[K${this.#text(stats).slice(0, width - 1)}`);
   }
 
   end(): void {
@@ -117,7 +121,8 @@ class Progress {
 
   #line(text: string): void {
     if (this.#terminal) process.stderr.write('\r\x1b[K');
-    this.#call.tell(text);
+    // What a script wrote may hold anything, also commands for the terminal.
+    this.#call.tell(text.replaceAll(/[^\P{Cc}\n\t]/gu, '·'));
   }
 }
 

@@ -1,5 +1,7 @@
-import { ServiceError } from '../../model/errors.ts';
 import { sourceOfType } from '../../operations/data-places.ts';
+import { requireTable } from '../../operations/http-request/source-records.ts';
+import { parseExactJson } from '../../operations/http-request/table-encoding.ts';
+import type { TableStore } from '../../tables/table-store.ts';
 import {
   jsonOption,
   table as asTable,
@@ -37,28 +39,40 @@ export function tableCommand(
         await system.applications.get(appId);
         sourceOfType(source, 'TableSource', 'source');
         const store = await places.tables(appId);
-        const columns = await store.columns({ space, table: name });
-        if (!columns)
-          throw new ServiceError('not_found', `there is no table "${name}" in the space "${space}"`);
-        const snapshot = await store.openSnapshot({ space, table: name });
-        const shown: string[][] = [columns.map((column) => column.name)];
-        try {
-          for (let left = limit; left > 0;) {
-            const batch = await snapshot.nextBatch(Math.min(ROWS_AT_ONCE, left));
-            if (!batch) break;
-            left -= batch.count;
-            for (const row of JSON.parse(batch.rows) as Record<string, unknown>[]) {
-              if (call.switchedOn('json')) call.print(JSON.stringify(row));
-              else shown.push(columns.map((column) => cell(row[column.name])));
-            }
-          }
-        } finally {
-          await snapshot.close();
-        }
-        if (!call.switchedOn('json')) for (const line of asTable(shown)) call.print(line);
+        await print(store, { space, table: name }, limit, call);
       });
     },
   };
+}
+
+async function print(
+  store: TableStore,
+  name: { space: string; table: string },
+  limit: number,
+  call: CommandCall,
+): Promise<void> {
+  await requireTable(store, name, 'table');
+  const columns = (await store.columns(name)) ?? [];
+  const asJson = call.switchedOn('json');
+  const shown: string[][] = [columns.map((column) => cell(column.name))];
+  const snapshot = await store.openSnapshot(name);
+  try {
+    for (let left = limit; left > 0;) {
+      const batch = await snapshot.nextBatch(Math.min(ROWS_AT_ONCE, left));
+      if (!batch) break;
+      left -= batch.count;
+      for (const row of parseExactJson(batch.rows) as Record<string, unknown>[]) {
+        if (asJson) call.print(JSON.stringify(row));
+        else shown.push(columns.map((column) => cell(row[column.name])));
+      }
+    }
+  } finally {
+    await snapshot.close();
+  }
+  if (asJson) return;
+  for (const line of asTable(shown)) call.print(line);
+  const rows = await store.count(name);
+  if (rows > shown.length - 1) call.tell(`millrace: ${shown.length - 1} of ${rows} rows; --limit shows more`);
 }
 
 function rowLimit(call: CommandCall): number {
@@ -72,5 +86,5 @@ function rowLimit(call: CommandCall): number {
 function cell(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
   const line = text.replaceAll(/\p{C}/gu, '·');
-  return line.length > CELL_CHARACTERS ? `${line.slice(0, CELL_CHARACTERS - 1)}…` : line;
+  return line.length > CELL_CHARACTERS ? `${[...line].slice(0, CELL_CHARACTERS - 1).join('')}…` : line;
 }

@@ -1,4 +1,5 @@
 import type { Route } from '../../http/connect.ts';
+import { Redactor } from '../../http/redaction.ts';
 import type { Auth } from '../../model/source.ts';
 import { apiKey } from './authorization/api-key.ts';
 import { inactive, type Authorizer } from './authorization/authorizer.ts';
@@ -9,6 +10,7 @@ import { oauth2 } from './authorization/oauth2.ts';
 import { sigV4 } from './authorization/sig-v4.ts';
 import type { OAuthTokens } from './authorization/tokens.ts';
 import type { InterceptorRegistry } from './interceptors/interceptor.ts';
+import { withoutParameters } from './url.ts';
 
 export { AuthorizationError, type Authorizer } from './authorization/authorizer.ts';
 export { OAuthTokens } from './authorization/tokens.ts';
@@ -24,6 +26,16 @@ export interface AuthorizerParts {
   runScript: RunScript;
   signal: AbortSignal;
   now?: () => number;
+}
+
+/** For the secrets as they are now: tokens come and go. */
+export function redactorOf({ credentials, secrets }: Authorizer): Redactor {
+  return new Redactor({ ...credentials, values: secrets });
+}
+
+/** A link of an answer may hold the key: kept with the checkpoint it would be in clear, and it is added anew anyhow. */
+export function withoutKey(url: string, { credentials, secrets }: Authorizer): string {
+  return withoutParameters(url, credentials.parameters, secrets);
 }
 
 /** `auth` complete with its secrets; what is missing or cannot be sent is an error at once. */

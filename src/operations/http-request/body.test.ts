@@ -86,7 +86,7 @@ describe('body types', () => {
       build('JSON -> octet-stream', { text: '{}' }),
       refused(
         'invalid_body_type',
-        'bodyType',
+        'request.bodyType',
         /no longer supported.*transmitSourceTable\(\).*Content-Type.*application\/octet-stream/,
       ),
     );
@@ -94,7 +94,7 @@ describe('body types', () => {
       build('JSON -> stringify', { text: '{}' }),
       refused(
         'invalid_body_type',
-        'bodyType',
+        'request.bodyType',
         /Did you mean "JSON -> stringify\(\)"\? Known: string, JSON -> stringify\(\), /,
       ),
     );
@@ -112,7 +112,7 @@ describe('body types', () => {
   test('a script must return something', async () => {
     await assert.rejects(
       build('string', { value: undefined }),
-      refused('invalid_body', 'body', /returned undefined/),
+      refused('invalid_body', 'request.body', /returned undefined/),
     );
   });
 });
@@ -141,7 +141,10 @@ describe('string', () => {
   });
 
   test('half of a surrogate pair cannot be sent', async () => {
-    await assert.rejects(build('string', { text: '\ud800' }), refused('invalid_body', 'body', /surrogate/));
+    await assert.rejects(
+      build('string', { text: '\ud800' }),
+      refused('invalid_body', 'request.body', /surrogate/),
+    );
   });
 });
 
@@ -178,15 +181,19 @@ describe('JSON -> stringify()', () => {
     )) {
       await assert.rejects(
         build(type, { text: '{\n  "a": 1,\n  "b": top-secret\n}' }),
-        refused('invalid_json', 'body', /^body: is no JSON: line 3, column 8, unexpected "t"$/),
+        refused(
+          'invalid_json',
+          'request.body',
+          /^request\.body: is no JSON: line 3, column 8, unexpected "t"$/,
+        ),
       );
       await assert.rejects(
         build(type, { text: '{"a":[1' }),
-        refused('invalid_json', 'body', /line 1, column 8, it ends too early/),
+        refused('invalid_json', 'request.body', /line 1, column 8, it ends too early/),
       );
       await assert.rejects(
         build(type, { text: '' }),
-        refused('invalid_json', 'body', /line 1, column 1, it ends too early/),
+        refused('invalid_json', 'request.body', /line 1, column 1, it ends too early/),
       );
     }
   });
@@ -239,16 +246,16 @@ describe('JSON -> x-www-form-urlencoded', () => {
     for (const value of [[1], 'a=b', 5, null]) {
       await assert.rejects(
         build(type, { value }),
-        refused('invalid_body', 'body', /must be an object for this body type/),
+        refused('invalid_body', 'request.body', /must be an object for this body type/),
       );
     }
     await assert.rejects(
       build(type, { text: '12345678901234567890' }),
-      refused('invalid_body', 'body', /must be an object/),
+      refused('invalid_body', 'request.body', /must be an object/),
     );
     await assert.rejects(
       build(type, { value: { a: ['\udfff'] } }),
-      refused('invalid_body', 'body.a', /surrogate/),
+      refused('invalid_body', 'request.body.a', /surrogate/),
     );
   });
 });
@@ -405,28 +412,44 @@ describe('JSON -> form-data', () => {
     assert.equal(other.headers.get('content-type'), 'application/x-mine');
     await assert.rejects(
       build(type, { value }, { 'Content-Type': 'multipart/form-data; boundary=a@b' }),
-      refused('invalid_body', 'headers.Content-Type', /"a@b" is no multipart boundary/),
+      refused('invalid_body', 'request.headers.Content-Type', /"a@b" is no multipart boundary/),
     );
   });
 
   const wrong: [part: unknown, path: string, message: RegExp][] = [
-    [{ file }, 'body.up.filename', /is missing/],
-    [{ filename: 5, file }, 'body.up.filename', /must be a string/],
+    [{ file }, 'request.body.up.filename', /is missing/],
+    [{ filename: 5, file }, 'request.body.up.filename', /must be a string/],
     [
       { filename: 'f', file, contentType: 'text/csv' },
-      'body.up.contentType',
+      'request.body.up.contentType',
       /Did you mean "Content-Type"\?/,
     ],
-    [{ filename: 'f', fiel: file }, 'body.up.fiel', /Did you mean "file"\?/],
-    [{ filename: 'f', file: { ...file, tableName: undefined } }, 'body.up.file.tableName', /is missing/],
-    [{ filename: 'f', file: { spaceName: 's', tableName: 't' } }, 'body.up.file.sourceName', /is missing/],
+    [{ filename: 'f', fiel: file }, 'request.body.up.fiel', /Did you mean "file"\?/],
+    [
+      { filename: 'f', file: { ...file, tableName: undefined } },
+      'request.body.up.file.tableName',
+      /is missing/,
+    ],
+    [
+      { filename: 'f', file: { spaceName: 's', tableName: 't' } },
+      'request.body.up.file.sourceName',
+      /is missing/,
+    ],
     [
       { filename: 'f', file: { ...file, table: 't' } },
-      'body.up.file.table',
+      'request.body.up.file.table',
       /Known: sourceName, spaceName, tableName$/,
     ],
-    [{ filename: 'f', file, 'Content-Type': 'text/csv\r\nX: 1' }, 'body.up.Content-Type', /is no media type/],
-    [{ filename: 'f', file, 'Content-Type': 'csv' }, 'body.up.Content-Type', /"csv" is no media type/],
+    [
+      { filename: 'f', file, 'Content-Type': 'text/csv\r\nX: 1' },
+      'request.body.up.Content-Type',
+      /is no media type/,
+    ],
+    [
+      { filename: 'f', file, 'Content-Type': 'csv' },
+      'request.body.up.Content-Type',
+      /"csv" is no media type/,
+    ],
   ];
   for (const [part, path, message] of wrong) {
     test(`refused: ${JSON.stringify(part)}`, async () => {
@@ -477,12 +500,12 @@ describe('JSON -> transmitSourceTable()', () => {
 
   test('wrong fields are named', async () => {
     const cases: [value: unknown, path: string, message: RegExp][] = [
-      [{ ...table, tableName: '' }, 'body.tableName', /not empty/],
-      [{ sourceName: 's' }, 'body.tableName', /is missing/],
-      [{ ...table, spaceName: null }, 'body.spaceName', /not null/],
-      [{ ...table, 'content-type': 'x' }, 'body.content-type', /Did you mean "Content-Type"\?/],
-      [{ ...table, 'Content-Type': 5 }, 'body.Content-Type', /must be a string/],
-      [[], 'body', /must be an object/],
+      [{ ...table, tableName: '' }, 'request.body.tableName', /not empty/],
+      [{ sourceName: 's' }, 'request.body.tableName', /is missing/],
+      [{ ...table, spaceName: null }, 'request.body.spaceName', /not null/],
+      [{ ...table, 'content-type': 'x' }, 'request.body.content-type', /Did you mean "Content-Type"\?/],
+      [{ ...table, 'Content-Type': 5 }, 'request.body.Content-Type', /must be a string/],
+      [[], 'request.body', /must be an object/],
     ];
     for (const [value, path, message] of cases) {
       await assert.rejects(build(type, { value }), refused('invalid_body', path, message));

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { didYouMean } from '../../model/did-you-mean.ts';
 import type { HeaderList } from './header-list.ts';
-import { isExactNumber, jsonFaultAt, parseExactJson } from './table-encoding.ts';
+import { isExactNumber, jsonFaultAt, parseExactJson, TableEncodingError } from './table-encoding.ts';
 import { encodeRfc3986, isRecord, kindOf } from './url.ts';
 
-/** A body that cannot be built. `path` is the field at fault, such as `body.upload.file.tableName`. */
+/** A body that cannot be built. `path` is the field at fault, such as `request.body.upload.file.tableName`. */
 export class BodyError extends Error {
   override readonly name = 'BodyError';
   readonly kind: 'invalid_body_type' | 'invalid_json' | 'invalid_body';
@@ -33,11 +33,12 @@ export interface TableReference {
   readonly tableName: string;
 }
 
-/** Where the content of tables comes from. `open` finds the table and fails when it is not there. */
+/** Where the content of tables comes from. `open` finds the table, or fails and names the field by its `path`. */
 export interface TransmitSource {
   open(
     table: TableReference,
     contentType: string,
+    path: string,
   ): Promise<{ stream: () => AsyncIterable<Uint8Array>; length?: number }>;
 }
 
@@ -73,7 +74,7 @@ export async function buildBody(
   if (!bodyTypes.some((known) => known === type) || type === OCTET_STREAM) throw unknownBodyType(type);
   if (content === undefined) return { body: null, headers };
   if ('value' in content && content.value === undefined) {
-    throw invalid('body', 'the script returned undefined; it must return the content of the body');
+    throw invalid('request.body', 'the script returned undefined; it must return the content of the body');
   }
   switch (type) {
     case 'string':
@@ -107,7 +108,7 @@ function unknownBodyType(bodyType: string): BodyError {
       ? `"${OCTET_STREAM}" is no longer supported. Use "JSON -> transmitSourceTable()", and add the header ` +
         'Content-Type with the value application/octet-stream explicitly if needed'
       : `there is no body type "${bodyType}".${didYouMean(bodyType, all)} Known: ${all.join(', ')}`;
-  return new BodyError('invalid_body_type', 'bodyType', message);
+  return new BodyError('invalid_body_type', 'request.bodyType', message);
 }
 
 function withContentType(headers: HeaderList, contentType: string): HeaderList {
@@ -119,13 +120,13 @@ function withContentType(headers: HeaderList, contentType: string): HeaderList {
 
 /** Contract 2.3: a script's result is serialized with JSON.stringify, whatever the body type. */
 function plainText(content: BodyContent): string {
-  return 'text' in content ? utf8(content.text, 'body') : JSON.stringify(content.value);
+  return 'text' in content ? utf8(content.text, 'request.body') : JSON.stringify(content.value);
 }
 
 function objectOf(content: BodyContent): Record<string, unknown> {
   const value = 'text' in content ? parseBody(content.text) : content.value;
   if (isRecord(value) && !isExactNumber(value)) return value;
-  throw invalid('body', `must be an object for this body type, not ${kindOf(value)}`);
+  throw invalid('request.body', `must be an object for this body type, not ${kindOf(value)}`);
 }
 
 function parseBody(text: string): unknown {
@@ -136,7 +137,7 @@ function parseBody(text: string): unknown {
     const lines = text.slice(0, offset).split('\n');
     const place = `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`;
     const found = offset < text.length ? `unexpected ${JSON.stringify(text[offset])}` : 'it ends too early';
-    throw new BodyError('invalid_json', 'body', `is no JSON: ${place}, ${found}`, { cause });
+    throw new BodyError('invalid_json', 'request.body', `is no JSON: ${place}, ${found}`, { cause });
   }
 }
 
@@ -158,8 +159,8 @@ function urlEncoded(fields: Record<string, unknown>): string {
   return Object.entries(fields)
     .filter(([, value]) => value !== undefined)
     .flatMap(([name, value]) => {
-      const path = `body.${name}`;
-      const encodedName = encodeRfc3986(utf8(name, 'body'));
+      const path = `request.body.${name}`;
+      const encodedName = encodeRfc3986(utf8(name, 'request.body'));
       return (Array.isArray(value) ? value : [value]).map(
         (item: unknown) => `${encodedName}=${encodeRfc3986(fieldText(item, path))}`,
       );
@@ -176,7 +177,7 @@ function multipartType(given: string | undefined): { contentType: string; bounda
   const boundary = quoted ?? bare;
   if (boundary === undefined) return { contentType: `${given}; boundary=${random}`, boundary: random };
   if (!/^[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]$/.test(boundary)) {
-    throw invalid('headers.Content-Type', `"${boundary}" is no multipart boundary (RFC 2046)`);
+    throw invalid('request.headers.Content-Type', `"${boundary}" is no multipart boundary (RFC 2046)`);
   }
   return { contentType: given, boundary };
 }
@@ -191,13 +192,17 @@ async function multipart(
   const parts: Part[] = [];
   for (const [name, value] of Object.entries(fields)) {
     if (value === undefined) continue;
-    const disposition = `--${boundary}\r\nContent-Disposition: form-data; name="${escaped(utf8(name, 'body'))}"`;
+    const disposition = `--${boundary}\r\nContent-Disposition: form-data; name="${escaped(utf8(name, 'request.body'))}"`;
     if (isFilePart(value)) {
-      const { filename, contentType, table } = filePart(value, `body.${name}`);
+      const { filename, contentType, table } = filePart(value, `request.body.${name}`);
       const head = `${disposition}; filename="${escaped(filename)}"\r\nContent-Type: ${contentType}\r\n\r\n`;
-      parts.push(Buffer.from(head), await tables.open(table, contentType), Buffer.from('\r\n'));
+      parts.push(
+        Buffer.from(head),
+        await opened(tables, table, contentType, `request.body.${name}`, '.file'),
+        Buffer.from('\r\n'),
+      );
     } else {
-      parts.push(Buffer.from(`${disposition}\r\n\r\n${fieldText(value, `body.${name}`)}\r\n`));
+      parts.push(Buffer.from(`${disposition}\r\n\r\n${fieldText(value, `request.body.${name}`)}\r\n`));
     }
   }
   parts.push(Buffer.from(`--${boundary}--\r\n`));
@@ -242,9 +247,26 @@ function filePart(value: Record<string, unknown>, path: string) {
 
 async function sourceTable(value: Record<string, unknown>, tables: TransmitSource): Promise<BodyStream> {
   const { 'Content-Type': _, ...table } = value;
-  const reference = tableReference(table, 'body', ['Content-Type']);
-  const { stream, length } = await tables.open(reference, contentTypeOf(value, 'body'));
+  const reference = tableReference(table, 'request.body', ['Content-Type']);
+  const contentType = contentTypeOf(value, 'request.body');
+  const { stream, length } = await opened(tables, reference, contentType, 'request.body');
   return { open: stream, ...(length === undefined ? {} : { length }) };
+}
+
+/** `below`: where in the value at `path` the table is named; its Content-Type stands in the value itself. */
+async function opened(
+  tables: TransmitSource,
+  table: TableReference,
+  contentType: string,
+  path: string,
+  below = '',
+): ReturnType<TransmitSource['open']> {
+  try {
+    return await tables.open(table, contentType, path + below);
+  } catch (error) {
+    if (!(error instanceof TableEncodingError)) throw error;
+    throw new BodyError('invalid_body', `${path}.Content-Type`, error.message, { cause: error });
+  }
 }
 
 function tableReference(value: unknown, path: string, alsoKnown: readonly string[] = []): TableReference {

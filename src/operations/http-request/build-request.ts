@@ -63,7 +63,7 @@ export async function buildRequest(
   if (!config.interceptors) return { request: authorized, overriddenParameters: withScript.overridden };
   const wanted = await scripts.value('request.interceptors', config.interceptors, context, authorized);
   return {
-    request: await interceptors.run(authorized, wanted ?? []),
+    request: await interceptors.run(authorized, wanted ?? [], 'request.interceptors'),
     overriddenParameters: withScript.overridden,
   };
 }

@@ -14,8 +14,9 @@ import type { Sources } from '../../system/sources.ts';
 import type { TableStore } from '../../tables/table-store.ts';
 import { sourceOfType, type DataPlaces } from '../data-places.ts';
 import { Cancelled, type Operation, type OperationContext } from '../operation.ts';
-import { createAuthorizer, type Authorizer, type OAuthTokens } from './authorization.ts';
+import { createAuthorizer, redactorOf, type Authorizer, type OAuthTokens } from './authorization.ts';
 import { Exchange, routeOf } from './exchange.ts';
+import { HomeHost, withheldFrom } from './home-host.ts';
 import type { InterceptorRegistry } from './interceptors/interceptor.ts';
 import { TableLoads, type NamedModels } from './load-tables.ts';
 import { PageCommitter } from './page-committer.ts';
@@ -113,7 +114,7 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
       for await (const record of sourceRecords(params, store, jobId)) {
         for await (const page of request.pages(record)) {
           await committer.commit(page);
-          if (context.shouldStop()) throw new Cancelled('the job was cancelled after this page');
+          if (context.stopSignal.aborted) throw new Cancelled('the job was cancelled after this page');
         }
         report.stats.sourceRecords += record.count;
       }
@@ -135,7 +136,11 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
     const { request: config, target } = params;
     const source = await this.#source(appId, params);
     const authorizer = this.#authorizer(source, params, context, scripts);
-    const home = new HomeHost(source);
+    report.redactWith((text) => redactorOf(authorizer).text(text));
+    const hasCredentials = (source?.auth ?? config.auth ?? { type: 'none' }).type !== 'none';
+    const home = new HomeHost(source, (origin) => {
+      if (hasCredentials) report.log('warn', withheldFrom(origin));
+    });
     const exchange = new Exchange({
       client: this.#parts.client,
       options: config.options,
@@ -234,23 +239,6 @@ function checkFile({ space, table }: { space?: string | undefined; table: string
     if (!(error instanceof FileError)) throw error;
     const path = error.field === 'space' ? 'target.space' : 'target.table';
     throw new ServiceError('invalid_request', `${path}: ${error.message}`, { path, cause: error });
-  }
-}
-
-/** Credentials belong to the host of the first request, and to those that the source allows besides. */
-class HomeHost {
-  readonly #allowed: ReadonlySet<string>;
-  readonly #base: string | undefined;
-  #home: string | undefined;
-
-  constructor(source: HttpSource | null) {
-    this.#allowed = new Set(source?.allowedHosts);
-    this.#base = source?.baseUrl && new URL(source.baseUrl).origin;
-  }
-
-  trusts(url: URL): boolean {
-    this.#home ??= this.#base ?? url.origin;
-    return url.origin === this.#home || this.#allowed.has(url.hostname) || this.#allowed.has(url.host);
   }
 }
 

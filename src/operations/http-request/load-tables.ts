@@ -1,10 +1,10 @@
 import { didYouMean } from '../../model/did-you-mean.ts';
 import { ServiceError } from '../../model/errors.ts';
-import { ParsingResult, TableData } from '../../model/parsing-result.ts';
+import { ParsingResult, type TableData } from '../../model/parsing-result.ts';
 import { columnsOf, type Column, type InlineModel, type Model } from '../../model/table.ts';
 import { validate } from '../../model/validate.ts';
 import type { ParsedResult, ScriptInput, TableBlock } from '../../scripting/script-run.ts';
-import type { TableLoad, TableStore } from '../../tables/table-store.ts';
+import type { InferenceHints, TableLoad, TableStore } from '../../tables/table-store.ts';
 import { sourceOfType, type PlaceName } from '../data-places.ts';
 import type { RequestScripts } from './request-scripts.ts';
 
@@ -111,6 +111,7 @@ export class TableLoads {
       ...(table.keys && { keys: table.keys }),
       temporary: table.tmpTable,
       widen: columns === null && (await this.#isInferred(name, table)),
+      ...(columns === null && { inference: inferenceHints(table, block) }),
       rows: block.rows,
     };
     return { place, load, rowCount: block.rowCount };
@@ -152,10 +153,22 @@ export class TableLoads {
     const key = JSON.stringify([name.space, name.table, tmpTable]);
     if (this.#inferred.has(key)) return true;
     const ask = tmpTable ? { ...name, jobId: this.#jobId } : name;
-    const isNew = mode === 'createThenAppend' || (await this.#store.columns(ask)) === null;
+    // A table that was made of no records has no columns yet.
+    const isNew = mode === 'createThenAppend' || !(await this.#store.columns(ask))?.length;
     if (isNew) this.#inferred.add(key);
     return isNew;
   }
+}
+
+/** Contract 2.5: in the format table, objects and arrays become text. */
+function inferenceHints({ format }: TableData, { columns }: TableBlock): InferenceHints {
+  const longNumbers = columns.filter(
+    ({ kinds }) =>
+      (kinds.includes('digits') || kinds.includes('bigint')) &&
+      !kinds.includes('string') &&
+      !kinds.includes('date'),
+  );
+  return { digits: longNumbers.map(({ name }) => name), nested: format === 'JSON' ? 'json' : 'text' };
 }
 
 /** Only what the mapping gave itself: its defaults must not hide what the Parsing script had said. */

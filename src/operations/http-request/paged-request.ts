@@ -1,19 +1,20 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { HttpRequest } from '../../model/http-request.ts';
 import type { JobError, JobPage } from '../../model/job.ts';
 import type { ParsingResult } from '../../model/parsing-result.ts';
 import { readUtf8 } from '../../http/charset.ts';
 import type { HttpResponse } from '../../http/http-client.ts';
-import { Redactor } from '../../http/redaction.ts';
+import type { Redactor } from '../../http/redaction.ts';
 import { ScriptError, type ParsedResult, type ScriptInput } from '../../scripting/script-run.ts';
 import { HttpStatusError, jobErrorOf } from '../failure.ts';
 import type { OperationContext, PageBody } from '../operation.ts';
 import { changesOf, type VariableChanges } from '../variables.ts';
+import { redactorOf, withoutKey } from './authorization.ts';
 import { buildRequest, configuredUrl, type BuildParts, type BuiltRequest } from './build-request.ts';
 import type { Exchange } from './exchange.ts';
 import type { PreparedRequest } from './interceptors/interceptor.ts';
 import { checkResult, type PageLoad, type TableLoads } from './load-tables.ts';
 import { hashOf, LoopGuard } from './loop-guard.ts';
+import { pause } from './pause.ts';
 import type { RequestScripts, ScriptContext } from './request-scripts.ts';
 import { saveToFile, type FileSaver } from './save-to-file.ts';
 import type { SourceRecord } from './source-records.ts';
@@ -81,7 +82,7 @@ export class PagedRequest {
       const { page, delayMs } = await round.run(url, this.#scriptContext(record));
       yield page;
       if (!page.next) return;
-      if (delayMs > 0) await delay(delayMs, undefined, { signal: context.signal });
+      if (delayMs > 0) await pause(delayMs, context);
       url = page.next.url;
     }
   }
@@ -221,7 +222,8 @@ class Round {
     if (doWhile === true) return { url, why: 'doWhile is true: the same URL again' };
     if (doWhile.url === undefined)
       return { url, why: 'doWhile is an object without a url: the same URL again' };
-    return { url: nextUrl(doWhile.url, url), why: `doWhile.url is ${doWhile.url}` };
+    const next = withoutKey(nextUrl(doWhile.url, url), this.#parts.authorizer);
+    return { url: next, why: `doWhile.url is ${doWhile.url}` };
   }
 
   #warnOfOverriding({ overriddenParameters }: BuiltRequest): void {
@@ -265,8 +267,7 @@ class Round {
   }
 
   #redactor(): Redactor {
-    const { credentials, secrets } = this.#parts.authorizer;
-    return new Redactor({ ...credentials, values: secrets });
+    return redactorOf(this.#parts.authorizer);
   }
 
   #body(): PageBody | null {
@@ -283,7 +284,7 @@ class Round {
       iteration: this.#iteration,
       request: this.#shownRequest(redactor),
       status: received?.statusCode ?? null,
-      statusMessage: received?.statusMessage ?? null,
+      statusMessage: received && redactor.text(received.statusMessage),
       responseHeaders: redactor.headerRecord(received?.headers ?? {}),
       startedAt: this.#startedAt.toISOString(),
       timing: this.#timing,

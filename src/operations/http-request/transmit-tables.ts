@@ -9,9 +9,10 @@ const ROWS_AT_ONCE = 1_000;
 /** The content of tables and files for bodies: streamed, never whole in memory. */
 export function transmitTables(places: DataPlaces, appId: string, jobId: string): TransmitSource {
   return {
-    async open(reference, contentType) {
-      if (typeOfSource(reference.sourceName) === 'FileSource') return openFile(places, appId, reference);
-      return openTable(await places.tables(appId), reference, contentType, jobId);
+    async open(reference, contentType, path) {
+      if (typeOfSource(reference.sourceName) === 'FileSource')
+        return openFile(places, appId, reference, path);
+      return openTable(await places.tables(appId), reference, contentType, jobId, path);
     },
   };
 }
@@ -20,8 +21,9 @@ async function openFile(
   places: DataPlaces,
   appId: string,
   { sourceName, spaceName, tableName }: TableReference,
+  path: string,
 ) {
-  const { defaultSpace } = sourceOfType(sourceName, 'FileSource', 'body.sourceName');
+  const { defaultSpace } = sourceOfType(sourceName, 'FileSource', `${path}.sourceName`);
   const files = await places.files(appId);
   const file = await files.open({ space: spaceName ?? defaultSpace, name: tableName });
   return { stream: () => file.stream(), length: file.size };
@@ -32,10 +34,11 @@ async function openTable(
   { sourceName, spaceName, tableName }: TableReference,
   contentType: string,
   jobId: string,
+  path: string,
 ) {
-  const { defaultSpace } = sourceOfType(sourceName, 'TableSource', 'body.sourceName');
+  const { defaultSpace } = sourceOfType(sourceName, 'TableSource', `${path}.sourceName`);
   const table = { space: spaceName ?? defaultSpace, table: tableName, jobId };
-  await requireTable(store, table, 'body.tableName');
+  await requireTable(store, table, `${path}.tableName`);
   const columns = (await store.columns(table)) ?? [];
   async function* batches() {
     const rows = await store.openSnapshot(table);

@@ -62,7 +62,7 @@ describe('the URL of a request', () => {
   ];
   for (const [given, message] of wrong) {
     test(`refused: ${JSON.stringify(given)}`, () => {
-      assert.throws(() => requestUrl(given), refused('invalid_url', 'url', message));
+      assert.throws(() => requestUrl(given), refused('invalid_url', 'request.url', message));
       assert.throws(
         () => requestUrl(given),
         (error: Error) => !error.message.includes('s3cret'),
@@ -86,7 +86,7 @@ describe('the URL of a request', () => {
     );
     assert.throws(
       () => requestUrl('items:batchGet', base),
-      refused('invalid_url', 'url', /the scheme "items:"/),
+      refused('invalid_url', 'request.url', /the scheme "items:"/),
     );
   });
 

@@ -39,13 +39,13 @@ export function encodeRfc3986(text: string): string {
  * used everywhere, a leading slash does not leave the base: `https://h/v1` and `/items` give `https://h/v1/items`.
  */
 export function requestUrl(url: unknown, baseUrl?: string): string {
-  const reference = cleaned(url, 'url');
-  if (baseUrl === undefined || SCHEME.test(reference)) return resolve(reference, 'url');
+  const reference = cleaned(url, 'request.url');
+  if (baseUrl === undefined || SCHEME.test(reference)) return resolve(reference, 'request.url');
   const base = resolve(cleaned(baseUrl, 'baseUrl'), 'baseUrl');
   if (/[?#]/.test(baseUrl))
     throw new UrlError('invalid_url', 'baseUrl', 'it must have no query and no fragment');
-  if (/^(?:\?|\/\/)/.test(reference)) return resolve(reference, 'url', base);
-  return resolve(`./${reference.replace(/^\//, '')}`, 'url', base.endsWith('/') ? base : `${base}/`);
+  if (/^(?:\?|\/\/)/.test(reference)) return resolve(reference, 'request.url', base);
+  return resolve(`./${reference.replace(/^\//, '')}`, 'request.url', base.endsWith('/') ? base : `${base}/`);
 }
 
 /** The `url` of a `doWhile`: absolute, or relative to the last one by RFC 3986. */
@@ -87,9 +87,25 @@ export function withParameters(
   };
 }
 
+/** Cuts out the parameters of these names that hold one of these values; the others keep their bytes. */
+export function withoutParameters(url: string, names: readonly string[], values: readonly string[]): string {
+  const [beforeQuery, query] = splitQuery(url);
+  const pairs = query?.split('&') ?? [];
+  const kept = pairs.filter(
+    (pair) => !names.includes(parameterName(pair)) || !values.includes(parameterValue(pair)),
+  );
+  if (kept.length === pairs.length) return url;
+  return beforeQuery + (kept.length > 0 ? `?${kept.join('&')}` : '');
+}
+
 function parameterName(pair: string): string {
   const equals = pair.indexOf('=');
   return unescape((equals < 0 ? pair : pair.slice(0, equals)).replaceAll('+', ' '));
+}
+
+function parameterValue(pair: string): string {
+  const equals = pair.indexOf('=');
+  return equals < 0 ? '' : unescape(pair.slice(equals + 1).replaceAll('+', ' '));
 }
 
 function parameterValues(parameters: unknown, path: string): Map<string, string[]> {

@@ -39,6 +39,27 @@ export const wideningCases: Cases = {
     });
   },
 
+  'hints say which strings are the digits of numbers, and that nested values become text': async ({
+    store,
+  }) => {
+    const table = newTable();
+    const step = await beginStep(store);
+    const inference = { digits: ['id', 'ratio'], nested: 'text' } as const;
+    const first = { id: 1, ratio: 0.5, zip: '12', o: { a: 1 }, l: [1] };
+    const second = { id: '9007199254740993', ratio: '0.1234567890123456789', zip: '13', o: null, l: 'x' };
+    await step.commit({ table, widen: true, inference, rows: JSON.stringify([first]) });
+    await step.commit({ table, widen: true, inference, rows: JSON.stringify([second]) });
+    assert.deepEqual(await store.columns(table), [
+      column('bigint', 'id'),
+      column('decimal', 'ratio'),
+      ...['zip', 'o', 'l'].map((name) => column('string', name)),
+    ]);
+    assert.deepEqual(await rowsOf(store, table), [
+      { ...first, ratio: '0.5', o: '{"a":1}', l: '[1]' },
+      second,
+    ]);
+  },
+
   'later pages bring columns and wider types, and what is there stays exact': async ({ store }) => {
     const table = newTable();
     const step = await beginStep(store);

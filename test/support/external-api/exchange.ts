@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
 /** What the fake API received; recorded when the head has come, the body's fields are filled as it arrives. */
@@ -108,6 +109,14 @@ export class Exchange {
   form(): URLSearchParams {
     return new URLSearchParams(this.request.body.toString('utf8'));
   }
+}
+
+/** Until more can be written, or nobody reads any more. */
+export async function drained(response: ServerResponse): Promise<void> {
+  const over = new AbortController();
+  const { signal } = over;
+  await Promise.race([once(response, 'drain', { signal }), once(response, 'close', { signal })]);
+  over.abort();
 }
 
 const EMPTY_SHA256 = createHash('sha256').digest('hex');

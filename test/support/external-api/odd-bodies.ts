@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import {
   brotliCompressSync,
   constants,
@@ -8,7 +7,7 @@ import {
   gzipSync,
   zstdCompressSync,
 } from 'node:zlib';
-import { Refusal, type Exchange } from './exchange.ts';
+import { drained, Refusal, type Exchange } from './exchange.ts';
 import type { Routes } from './router.ts';
 
 const JSON_TYPE = { 'content-type': 'application/json' };
@@ -80,7 +79,7 @@ async function gzipBomb(exchange: Exchange): Promise<void> {
   const deflated = deflateBlock(BOMB_BLOCK);
   for (let block = 0; block < blocks && !response.destroyed; block += 1) {
     sum = crc32(BOMB_BLOCK, sum);
-    if (!response.write(deflated)) await Promise.race([once(response, 'drain'), once(response, 'close')]);
+    if (!response.write(deflated)) await drained(response);
   }
   response.write(deflateBlock(ends[1]));
   const trailer = Buffer.alloc(8);

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Refusal, type Exchange, type ReceivedRequest } from './exchange.ts';
+import { drained, Refusal, type Exchange, type ReceivedRequest } from './exchange.ts';
 import type { Routes } from './router.ts';
 
 const BLOCK_BYTES = 64 * 1024;
@@ -67,7 +66,7 @@ async function sendFile(exchange: Exchange, sizeText = ''): Promise<void> {
     const part = block.subarray(0, cut - sent);
     sent += part.length;
     if (part.length > 0 && !response.write(part)) {
-      await Promise.race([once(response, 'drain'), once(response, 'close')]);
+      await drained(response);
     }
     if (sent >= cut && cut < size) {
       response.write('', () => response.socket?.destroySoon());

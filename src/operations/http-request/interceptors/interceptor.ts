@@ -44,20 +44,25 @@ export class InterceptorRegistry {
   }
 
   /**
-   * Runs what the Interceptors script returned, in its order. All of it is checked before the first one runs.
+   * Runs what the Interceptors script returned, in its order. All of it is checked before the first one runs. `path` is the
+   * name of the result in errors.
    */
-  async run(request: PreparedRequest, scriptResult: unknown): Promise<PreparedRequest> {
+  async run(
+    request: PreparedRequest,
+    scriptResult: unknown,
+    path = 'interceptors',
+  ): Promise<PreparedRequest> {
     let changed = request;
-    for (const step of this.prepare(scriptResult)) changed = await step(changed);
+    for (const step of this.prepare(scriptResult, path)) changed = await step(changed);
     return changed;
   }
 
-  prepare(scriptResult: unknown): InterceptorStep[] {
+  prepare(scriptResult: unknown, path = 'interceptors'): InterceptorStep[] {
     if (scriptResult === null || scriptResult === undefined) return [];
     if (!Array.isArray(scriptResult)) {
-      throw invalid('interceptors', `must be an array of {name, params}, not ${kindOf(scriptResult)}`);
+      throw invalid(path, `must be an array of {name, params}, not ${kindOf(scriptResult)}`);
     }
-    return scriptResult.map((item: unknown, index) => this.#step(item, `interceptors[${index}]`));
+    return scriptResult.map((item: unknown, index) => this.#step(item, `${path}[${index}]`));
   }
 
   #step(item: unknown, path: string): InterceptorStep {

@@ -59,12 +59,12 @@ export class Loader {
   }
 
   #wanted(
-    { table, columns, widen, rows }: PreparedLoad,
+    { table, columns, widen, inference, rows }: PreparedLoad,
     existing: TableRecord | undefined,
   ): InferredColumn[] {
     if (columns) return columns.map(({ name, type }) => ({ name, type, undecided: false }));
     if (existing && !widen) return existing.columns;
-    const inferred = inferColumns(rows);
+    const inferred = inferColumns(rows, inference);
     checkNames(table, inferred);
     return inferred;
   }
