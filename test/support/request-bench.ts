@@ -5,14 +5,14 @@ import { sharedBench, type SharedBench } from './shared-bench.ts';
 
 type Params = Record<string, unknown>;
 
-export interface Refusal {
+interface Refusal {
   status: number;
   code: string;
   path?: string;
   message: RegExp;
 }
 
-export interface RequestBench extends SharedBench {
+interface RequestBench extends SharedBench {
   /** Runs an HTTPRequest, which must succeed; GET /echo unless `request` says more. Gives what the API received. */
   send(request?: Params, rest?: Params): Promise<ReceivedRequest[]>;
   /** The same where it is one request. */
