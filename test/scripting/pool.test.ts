@@ -45,10 +45,11 @@ async function children(): Promise<number[]> {
 
 const isLinux = process.platform === 'linux' ? false : 'needs /proc';
 
-/** In a folder that only root may enter, the user nobody cannot start the pinned Node.js. */
+/** In a folder that only root may enter, the user nobody reaches neither Node.js nor this file. */
+const readsItself = `require('fs').readFileSync(${JSON.stringify(import.meta.filename)})`;
+const asNobody = { uid: 65534, gid: 65534, cwd: '/' };
 const nobodyIsLockedOut =
-  process.getuid?.() === 0 &&
-  spawnSync(process.execPath, ['--version'], { uid: 65534, gid: 65534 }).status !== 0
+  process.getuid?.() === 0 && spawnSync(process.execPath, ['-e', readsItself], asNobody).status !== 0
     ? 'the user nobody may not enter the folder of this checkout'
     : false;
 
