@@ -91,11 +91,16 @@ export async function createServer(parts: ServerParts, settings: ServerSettings)
     { parseAs: 'buffer', bodyLimit: FORM_LIMIT_BYTES },
     (_request, body, done) => done(null, body),
   );
-  server.addHook('onSend', async (request, reply) => {
+  // With callbacks: they run at every request, and a promise each would be felt.
+  server.addHook('onSend', (request, reply, _payload, done) => {
     reply.header('x-request-id', request.id);
     if (isTokenPath(request)) reply.headers({ 'cache-control': 'no-store', pragma: 'no-cache' });
+    done();
   });
-  server.addHook('onResponse', async (request, reply) => noteAnswer(request, reply, metrics));
+  server.addHook('onResponse', (request, reply, done) => {
+    noteAnswer(request, reply, metrics);
+    done();
+  });
 
   const described = [
     ...oauth2Routes({ endpoint: parts.tokenEndpoint, metrics }),

@@ -1,4 +1,4 @@
-import { createHmac, createSecretKey, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { VerifiedClient } from '../system/tokens.ts';
 
 /** The use of a secret is noted once a minute, by who looks into the records. */
@@ -12,7 +12,7 @@ const CLIENTS = 10_000;
 export class VerifiedClients {
   readonly #lifetimeMs: number;
   readonly #now: () => number;
-  readonly #key = createSecretKey(randomBytes(32));
+  readonly #key = randomBytes(32).toString('hex');
   readonly #verified = new Map<string, { client: VerifiedClient; until: number }>();
 
   constructor(lifetimeSeconds: number, now: () => number) {
@@ -34,7 +34,7 @@ export class VerifiedClients {
   }
 
   #hash(clientId: string, secret: string): string {
-    const text = `${clientId.length} ${clientId}${secret}`;
-    return createHmac('sha256', this.#key).update(text).digest('base64');
+    // In one call: an HMAC in three costs several times as much. The hash never leaves the process.
+    return hash('sha256', `${this.#key}${clientId.length} ${clientId}${secret}`, 'base64');
   }
 }
