@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import { bodyTypes } from '../../model/http-request.ts';
 import {
   BodyError,
-  bodyTypes,
   buildBody,
   type BodyContent,
   type RequestBody,

@@ -1,3 +1,4 @@
+import { bodyTypes } from '../../model/http-request.ts';
 import { randomBytes } from 'node:crypto';
 import { didYouMean } from '../../model/did-you-mean.ts';
 import type { HeaderList } from './header-list.ts';
@@ -42,18 +43,7 @@ export interface TransmitSource {
   ): Promise<{ stream: () => AsyncIterable<Uint8Array>; length?: number }>;
 }
 
-/** Contract 2.3, to the letter. */
-export const bodyTypes = [
-  'string',
-  'JSON -> stringify()',
-  'JSON -> form-data',
-  'JSON -> x-www-form-urlencoded',
-  'JSON -> octet-stream',
-  'JSON -> transmitSourceTable()',
-] as const;
-export type BodyType = (typeof bodyTypes)[number];
-
-const OCTET_STREAM: BodyType = 'JSON -> octet-stream';
+const OCTET_STREAM: (typeof bodyTypes)[number] = 'JSON -> octet-stream';
 
 /** The text of the configuration, or what the Body script returned. */
 export type BodyContent = { readonly text: string } | { readonly value: unknown };

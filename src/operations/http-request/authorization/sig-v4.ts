@@ -1,9 +1,7 @@
-import { createHash } from 'node:crypto';
 import type { Auth } from '../../../model/source.ts';
-import type { RequestBody } from '../body.ts';
 import type { HeaderList } from '../header-list.ts';
 import type { PreparedRequest } from '../interceptors/interceptor.ts';
-import { signWithCloudSigV4 } from '../interceptors/sign-with-cloud-sig-v4.ts';
+import { hashOf, signWithCloudSigV4 } from '../interceptors/sign-with-cloud-sig-v4.ts';
 import { inactive, needed, type Authorizer } from './authorizer.ts';
 
 /** What the interceptor expects to be there is added where it is missing; then the interceptor signs. */
@@ -32,7 +30,7 @@ async function withSignedHeaders(
   if (!hasDate(headers)) headers.set('X-Amz-Date', basicFormat(now), 'source');
   // Amazon's object stores refuse requests without it.
   if (/^s3(?:$|express$|-)/.test(serviceName) && !headers.has('X-Amz-Content-Sha256')) {
-    headers.set('X-Amz-Content-Sha256', await sha256(request.body), 'source');
+    headers.set('X-Amz-Content-Sha256', await hashOf(request.body), 'source');
   }
   return { ...request, headers };
 }
@@ -48,12 +46,4 @@ function hasDate(headers: HeaderList): boolean {
 /** `20260131T235959Z` */
 function basicFormat(time: number): string {
   return `${new Date(time).toISOString().slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
-}
-
-/** A stream is read once for this and opened again for sending, as the interceptor does where the header is not used. */
-async function sha256(body: RequestBody): Promise<string> {
-  const hash = createHash('sha256');
-  if (typeof body === 'string' || body instanceof Uint8Array) hash.update(body);
-  else if (body !== null) for await (const chunk of body.open()) hash.update(chunk);
-  return hash.digest('hex');
 }

@@ -248,7 +248,8 @@ function givenPayloadHash(headers: HeaderList, scheme: Scheme): string | undefin
   return name === undefined ? undefined : headers.get(name);
 }
 
-async function hashOf(body: RequestBody): Promise<string> {
+/** Of a body as it will be sent; a stream is read once for this and opened again for sending. */
+export async function hashOf(body: RequestBody): Promise<string> {
   if (body === null) return sha256('');
   if (typeof body === 'string' || body instanceof Uint8Array) return sha256(body);
   const hash = createHash('sha256');
