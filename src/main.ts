@@ -1,8 +1,9 @@
 import type { Command, CommandCall, Engine } from './cli/command.ts';
 import { runCommandLine } from './cli/command-line.ts';
-import { apply } from './cli/commands/apply.ts';
+import { applyCommand } from './cli/commands/apply.ts';
 import { clientCommands } from './cli/commands/client.ts';
 import { exportApplication } from './cli/commands/export.ts';
+import { fileCommands } from './cli/commands/file.ts';
 import { keyCommands } from './cli/commands/keys.ts';
 import { runCommand } from './cli/commands/run.ts';
 import { schema } from './cli/commands/schema.ts';
@@ -10,24 +11,18 @@ import { serveCommand } from './cli/commands/serve.ts';
 import { settings } from './cli/commands/settings.ts';
 import { tableCommand } from './cli/commands/table.ts';
 import { userCommands } from './cli/commands/user.ts';
-import {
-  createLogger,
-  masterKeyFile,
-  openRecords,
-  readMasterKeys,
-  startEngine,
-  startService,
-  version,
-} from './service.ts';
+import { masterKeyFile, openEngine, openRecords, readMasterKeys } from './engine.ts';
+import { createLogger, startService, version } from './service.ts';
 
 const commands: Command[] = [
   serveCommand(version, (values) => startService(values, createLogger(values))),
   settings,
-  apply,
+  applyCommand(withEngine),
   exportApplication,
   schema,
   runCommand(withEngine),
   tableCommand(withEngine),
+  ...fileCommands(withEngine),
   ...clientCommands,
   ...userCommands,
   ...keyCommands({ readMasterKeys, masterKeyFile }),
@@ -53,7 +48,9 @@ async function withEngine<Result>(
   work: (engine: Engine) => Promise<Result>,
 ): Promise<Result> {
   const { values } = call.settings;
-  const engine = await startEngine(values, createLogger({ ...values, logLevel: 'warn' }));
+  const logger = createLogger({ ...values, logLevel: 'warn' });
+  // What others left is the service's matter.
+  const engine = await openEngine(values, logger, { takesOver: false });
   try {
     return await work(engine);
   } finally {

@@ -32,6 +32,14 @@ const Settings = z.strictObject({
         "Where the service's own records are: a URL postgres://…; empty: the embedded database in the data folder",
       secret: true,
     }),
+  role: z
+    .enum(['all', 'api', 'worker'])
+    .default('all')
+    .meta({
+      description:
+        'What this node does: api answers requests, worker runs jobs, all does both; api and worker need a database ' +
+        'that nodes can share',
+    }),
   host: text('127.0.0.1', 'The address to listen on; 0.0.0.0 or :: for all', z.string().min(1, 'an address')),
   port: z
     .int()
@@ -74,7 +82,21 @@ const Settings = z.strictObject({
     .min(1024)
     .default(10 * 1024 * 1024)
     .meta({ description: 'The largest body of an API request', unit: 'bytes' }),
-  jobsAtOnce: count(8, 'How many jobs run at once; the others wait in the order of their submission'),
+  jobsAtOnce: count(8, 'How many jobs run at once on this node; the others wait'),
+  jobsAtOncePerApplication: count(8, 'How many jobs of one application run at once on this node'),
+  resumableHours: z.int().min(0).default(168).meta({
+    description: 'How long a failed or cancelled job can be resumed; until then its staging tables are kept',
+    unit: 'hours',
+  }),
+  keptJobDays: z.int().min(1).default(90).meta({
+    description: 'How long jobs are kept after their end, with their pages and events',
+    unit: 'days',
+  }),
+  keptBodyDays: z
+    .int()
+    .min(1)
+    .default(14)
+    .meta({ description: 'How long kept responses are kept after the end of their job', unit: 'days' }),
   syncWaitSeconds: seconds(
     600,
     'How long executeJob waits for a job before it answers like an async call',
@@ -237,6 +259,12 @@ export function resolveSettings(
   }
   if (Boolean(parsed.data.bootstrapClientId) !== Boolean(parsed.data.bootstrapClientSecret)) {
     throw new SettingsError('bootstrapClientId and bootstrapClientSecret are given together or not at all');
+  }
+  if (parsed.data.role !== 'all' && parsed.data.database === '') {
+    throw new SettingsError(
+      `role: ${parsed.data.role} needs the setting database, a URL postgres://… that all nodes share; over the ` +
+        'embedded database only the role all is possible',
+    );
   }
   const origins = Object.fromEntries(
     settingDescriptions.map(({ name }) => [name, given[name]?.origin ?? 'default']),

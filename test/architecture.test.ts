@@ -17,13 +17,14 @@ const layers: readonly (readonly string[])[] = [
   ['api'],
   ['cli'],
   ['application-data.ts'],
+  ['engine.ts'],
   ['service.ts'],
   ['main.ts'],
 ];
 /** Rooms of one layer that may import each other all the same. */
 const neighbours = [['jobs', 'operations']];
 /** The only place that knows which adapters there are. */
-const WIRING = 'service.ts';
+const WIRING = 'engine.ts';
 
 interface Import {
   from: string;

@@ -28,20 +28,24 @@ export async function streamEvents(
     'x-accel-buffering': 'no',
     'x-request-id': request.id,
   });
+  let writtenAt = Date.now();
   const write = (text: string) => writeAll(stream, text, gone);
   while (!gone.aborted) {
-    const wake = AbortSignal.any([gone, AbortSignal.timeout(HEARTBEAT_MS)]);
-    const changed = runner.waitForChange(jobId, wake);
+    const changed = runner.waitForChange(jobId, gone);
     // Before the events: a job that is over now has no event that comes later.
     const job = await jobs.get(jobId);
-    const events = await jobs.events(jobId, { after, limit: EVENTS_AT_ONCE });
+    const events = await jobs.history.events(jobId, { after, limit: EVENTS_AT_ONCE });
     for (const { n, type, at, data } of events) {
       await write(`id: ${n}\nevent: ${type}\ndata: ${JSON.stringify({ at, ...data })}\n\n`);
       after = n;
+      writtenAt = Date.now();
     }
     if (events.length === EVENTS_AT_ONCE) continue;
     if (!job || isOver(job.state)) break;
-    if (events.length === 0) await write(': still here\n\n');
+    if (Date.now() - writtenAt >= HEARTBEAT_MS) {
+      await write(': still here\n\n');
+      writtenAt = Date.now();
+    }
     await changed;
   }
   stream.end();

@@ -6,19 +6,21 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify';
-import type { Principal } from '../model/access.ts';
 import { ServiceError } from '../model/errors.ts';
 import type { TokenEndpoint } from '../oauth2/token-endpoint.ts';
 import type { JobRunner } from '../jobs/job-runner.ts';
+import type { Scheduler } from '../jobs/scheduler.ts';
 import type { DataPlaces } from '../operations/data-places.ts';
+import type { CheckScenario } from '../operations/run-scenario/run-scenario.ts';
 import type { ApplicationVariables } from '../system/application-variables.ts';
 import type { Applications } from '../system/applications.ts';
+import type { BearerTokens } from '../system/bearer-tokens.ts';
 import type { Clients } from '../system/clients.ts';
 import type { Jobs } from '../system/jobs.ts';
+import type { Schedules } from '../system/schedules.ts';
 import type { SavedDefinitions } from '../system/saved-definitions.ts';
-import type { Tokens } from '../system/tokens.ts';
 import type { Users } from '../system/users.ts';
-import { authenticate, requireRole } from './bearer.ts';
+import { authenticate, bearerCheck } from './bearer.ts';
 import { answerError, answerMalformed, isTokenPath } from './errors.ts';
 import { Metrics } from './metrics.ts';
 import { parseJson } from './raw-json.ts';
@@ -30,6 +32,7 @@ import { executeJobRoutes } from './routes/execute-job.ts';
 import { jobRoutes } from './routes/jobs.ts';
 import { oauth2Routes } from './routes/oauth2.ts';
 import { openApiRoute, serviceRoutes } from './routes/service.ts';
+import { scheduleRoutes } from './routes/schedules.ts';
 import { tableRoutes } from './routes/tables.ts';
 import { userRoutes } from './routes/users.ts';
 import { validate } from '../model/validate.ts';
@@ -39,18 +42,24 @@ export interface ServerParts {
   applications: Applications;
   clients: Clients;
   users: Users;
-  tokens: Tokens;
+  bearerTokens: BearerTokens;
   tokenEndpoint: TokenEndpoint;
   variables: ApplicationVariables;
   saved: SavedDefinitions;
+  checkScenario: CheckScenario;
   jobs: Jobs;
   runner: JobRunner;
+  schedules: Schedules;
+  scheduler: Scheduler;
+  now: () => number;
   places: DataPlaces;
   logger: FastifyBaseLogger;
   checkReady: () => Promise<void>;
 }
 
 export interface ServerSettings {
+  /** A worker has no API: only its health and its figures can be asked for. */
+  role: 'all' | 'api' | 'worker';
   bodyLimitBytes: number;
   trustedProxies: string[];
   corsOrigins: string[];
@@ -82,6 +91,7 @@ export async function createServer(parts: ServerParts, settings: ServerSettings)
     clientErrorHandler: answerMalformed,
   });
   server.setErrorHandler(answerError);
+  server.decorateRequest('principal', null);
   if (settings.corsOrigins.length > 0) await server.register(cors, { origin: settings.corsOrigins });
 
   server.removeContentTypeParser(['text/plain', 'application/json']);
@@ -102,6 +112,7 @@ export async function createServer(parts: ServerParts, settings: ServerSettings)
     done();
   });
 
+  const service = serviceRoutes({ ...parts, metrics, openMetrics: settings.openMetrics });
   const described = [
     ...oauth2Routes({ endpoint: parts.tokenEndpoint, metrics }),
     ...executeJobRoutes({ ...parts, syncWaitSeconds: settings.syncWaitSeconds }),
@@ -109,38 +120,32 @@ export async function createServer(parts: ServerParts, settings: ServerSettings)
     ...applicationRoutes(parts),
     ...definitionRoutes(parts),
     ...tableRoutes(parts),
+    ...scheduleRoutes(parts),
     ...clientRoutes(parts),
     ...userRoutes(parts),
-    ...serviceRoutes({ ...parts, metrics, openMetrics: settings.openMetrics }),
+    ...service,
   ];
-  const routes = [...described, openApiRoute(described, parts.version)];
-  for (const route of routes) addRoute(server, route, parts.tokens);
-  server.setNotFoundHandler((request, reply) => answerUnrouted(request, reply, routes, parts.tokens));
+  const routes =
+    settings.role === 'worker' ? service : [...described, openApiRoute(described, parts.version)];
+  for (const route of routes) addRoute(server, route, parts.bearerTokens);
+  server.setNotFoundHandler((request, reply) => answerUnrouted(request, reply, routes, parts.bearerTokens));
   return server;
 }
 
-function addRoute(server: FastifyInstance, { contract, handle }: Route, tokens: Tokens): void {
+function addRoute(server: FastifyInstance, { contract, handle }: Route, tokens: BearerTokens): void {
   const { access } = contract;
-  const principals = new WeakMap<FastifyRequest, Principal>();
   server.route({
     method: contract.method,
     url: contract.path.replaceAll(/\{(\w+)\}/g, ':$1'),
     ...(contract.form && { bodyLimit: FORM_LIMIT_BYTES }),
-    // Before the body is read: who may not call costs no memory.
-    ...(access !== 'public' && {
-      onRequest: async (request: FastifyRequest) => {
-        const principal = await authenticate(tokens, request);
-        requireRole(principal, access);
-        principals.set(request, principal);
-      },
-    }),
+    ...(access !== 'public' && { onRequest: bearerCheck(tokens, access) }),
     handler: (request, reply) =>
       handle({
         params: contract.params && validate(contract.params, request.params),
         query: contract.query && validate(contract.query, request.query),
         body: contract.body && validate(contract.body, jsonBody(request)),
         get principal() {
-          const principal = principals.get(request);
+          const { principal } = request;
           if (!principal) throw new Error(`${contract.path} is public and has no principal`);
           return principal;
         },
@@ -162,7 +167,7 @@ async function answerUnrouted(
   request: FastifyRequest,
   reply: FastifyReply,
   routes: readonly Route[],
-  tokens: Tokens,
+  tokens: BearerTokens,
 ): Promise<never> {
   const path = request.url.split('?')[0] ?? '';
   const here = routes.filter(({ contract }) => pathPattern(contract.path).test(path));

@@ -1,9 +1,11 @@
 import { deflateRaw } from 'node:zlib';
 import { promisify } from 'node:util';
+import { DatabaseUnavailable, isUnavailable } from '../database/database.ts';
 import type { Json } from '../model/json.ts';
-import { noStats, type JobEvent, type JobPage, type JobStats } from '../model/job.ts';
-import type { JobReport, LogLevel, PageBody } from '../operations/operation.ts';
-import type { Jobs } from '../system/jobs.ts';
+import type { JobEvent, JobPage, JobStats } from '../model/job.ts';
+import { Fenced, type JobReport, type LogLevel, type PageBody } from '../operations/operation.ts';
+import type { JobNews } from '../system/job-history.ts';
+import type { Jobs, JobWork } from '../system/jobs.ts';
 
 export interface JobLogSettings {
   /** The bodies of so many pages are kept, of the last ones; that of a failed page always is. */
@@ -13,50 +15,51 @@ export interface JobLogSettings {
   logLinesPerJob: number;
 }
 
+export interface JobLogParts {
+  jobs: Jobs;
+  work: Pick<JobWork, 'jobId' | 'epoch' | 'stats' | 'pageCount'>;
+  settings: JobLogSettings;
+  now: () => number;
+  onWritten: () => void;
+  /** Nothing more can be written: the job has to end. */
+  onLost: (reason: unknown) => void;
+}
+
 /** Pages and events are written together, at most this often: a commit each would set the pace of small pages. */
 const FLUSH_MS = 200;
 const FLUSH_AT = 100;
+const TRY_AGAIN_MS = 1_000;
 /** A secret that the end of what is kept would cut in two is seen whole. */
 const CUT_MARGIN_BYTES = 8_192;
+
+/** While the records are away, so much is kept in memory; a job that has more to tell has to end. */
+const MOST_UNWRITTEN = 20_000;
 
 const deflate = promisify(deflateRaw);
 
 /** What a job tells while it runs, on its way into the records. */
 export class JobLog implements JobReport {
-  readonly stats: JobStats = { ...noStats };
-  readonly #jobs: Jobs;
-  readonly #jobId: string;
-  readonly #settings: JobLogSettings;
-  readonly #now: () => number;
-  readonly #onEvents: () => void;
+  readonly stats: JobStats;
+  readonly #parts: JobLogParts;
   readonly #startedAt: number;
-  #events: JobEvent[] = [];
+  readonly #durationBefore: number;
+  #events: Omit<JobEvent, 'n'>[] = [];
   #pages: JobPage[] = [];
-  #eventNumber: number;
-  #pageNumber = 0;
+  #pageNumber: number;
   #logLines = 0;
   /** The bodies of the last pages; written at the end, so that a long download does not compress each page. */
   #bodies: { n: number; body: PageBody }[] = [];
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
-  #failure: unknown;
   readonly #redactions: ((text: string) => string)[] = [];
 
-  constructor(parts: {
-    jobs: Jobs;
-    jobId: string;
-    settings: JobLogSettings;
-    now: () => number;
-    firstEvent: number;
-    onEvents: () => void;
-  }) {
-    this.#jobs = parts.jobs;
-    this.#jobId = parts.jobId;
-    this.#settings = parts.settings;
-    this.#now = parts.now;
-    this.#eventNumber = parts.firstEvent;
-    this.#onEvents = parts.onEvents;
+  constructor(parts: JobLogParts) {
+    const { stats, pageCount } = parts.work;
+    this.#parts = parts;
+    this.stats = { ...stats };
+    this.#pageNumber = pageCount;
     this.#startedAt = parts.now();
+    this.#durationBefore = stats.durationMs;
   }
 
   redactWith(redact: (text: string) => string): void {
@@ -68,9 +71,10 @@ export class JobLog implements JobReport {
   }
 
   log(level: LogLevel, text: string): void {
+    const { logLinesPerJob } = this.#parts.settings;
     this.#logLines += 1;
-    if (this.#logLines > this.#settings.logLinesPerJob) return;
-    const isLast = this.#logLines === this.#settings.logLinesPerJob;
+    if (this.#logLines > logLinesPerJob) return;
+    const isLast = this.#logLines === logLinesPerJob;
     this.#event('log', {
       level,
       text: isLast ? 'the log of this job is full; further lines are left out' : this.redacted(text),
@@ -85,54 +89,67 @@ export class JobLog implements JobReport {
     this.#event('page', { n, record, iteration, status, records, bytes, more: next !== null, error });
     if (!body) return;
     this.#bodies.push({ n, body });
-    if (this.#bodies.length > Math.max(1, this.#settings.keptPageBodies)) this.#bodies.shift();
+    if (this.#bodies.length > Math.max(1, this.#parts.settings.keptPageBodies)) this.#bodies.shift();
   }
 
   state(state: string, detail: Record<string, Json> = {}): void {
     this.#event('state', { state, ...detail });
   }
 
-  /** Writes all there is; throws what went wrong with any of it. */
-  async close(): Promise<void> {
-    this.stats.durationMs = this.#now() - this.#startedAt;
-    await this.#flush();
-    for (const { n, body } of this.#bodies) {
-      await this.#jobs.keepBody(this.#jobId, n, await this.#stored(body));
-    }
-    if (this.#failure !== undefined) throw this.#failure;
+  /** Ends the writing; what it gives is to be written by whoever ends the job. */
+  async lastNews(): Promise<JobNews> {
+    clearTimeout(this.#timer);
+    await this.#flushing;
+    clearTimeout(this.#timer);
+    const bodies = await Promise.all(
+      this.#bodies.map(async ({ n, body }) => ({ n, body: await this.#stored(body) })),
+    );
+    return { ...this.#news(), bodies };
   }
 
   async #stored({ bytes, redact }: PageBody): Promise<Uint8Array> {
-    const { keptBodyBytes } = this.#settings;
+    const { keptBodyBytes } = this.#parts.settings;
     const text = redact(Buffer.from(bytes.subarray(0, keptBodyBytes + CUT_MARGIN_BYTES)).toString());
     return deflate(Buffer.from(text).subarray(0, keptBodyBytes));
   }
 
   #event(type: JobEvent['type'], data: Record<string, Json>): void {
-    this.#eventNumber += 1;
-    this.#events.push({ n: this.#eventNumber, type, at: new Date(this.#now()).toISOString(), data });
-    if (this.#events.length >= FLUSH_AT) void this.#flush();
-    else this.#timer ??= setTimeout(() => void this.#flush(), FLUSH_MS);
+    this.#events.push({ type, at: new Date(this.#parts.now()).toISOString(), data });
+    if (this.#events.length >= MOST_UNWRITTEN)
+      this.#parts.onLost(new DatabaseUnavailable('the records were away for too long'));
+    else if (this.#events.length === FLUSH_AT) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS);
   }
 
-  #flush(): Promise<void> {
+  #flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#flushing = this.#flushing.then(() => this.#write());
-    return this.#flushing;
+  }
+
+  #news(): JobNews {
+    const [pages, events] = [this.#pages, this.#events];
+    [this.#pages, this.#events] = [[], []];
+    this.stats.durationMs = this.#durationBefore + this.#parts.now() - this.#startedAt;
+    return { stats: { ...this.stats }, pages, events, bodies: [] };
   }
 
   async #write(): Promise<void> {
-    const [pages, events] = [this.#pages, this.#events];
-    [this.#pages, this.#events] = [[], []];
-    this.stats.durationMs = this.#now() - this.#startedAt;
+    const { jobs, work, onWritten, onLost } = this.#parts;
+    const news = this.#news();
     try {
-      await this.#jobs.addPages(this.#jobId, pages);
-      await this.#jobs.addEvents(this.#jobId, events);
-      await this.#jobs.noteStats(this.#jobId, this.stats);
-      this.#onEvents();
+      const isOurs = await jobs.note(work.jobId, work.epoch, news);
+      if (isOurs) onWritten();
+      else onLost(new Fenced('another worker has taken the job'));
     } catch (error) {
-      this.#failure ??= error; // told by close()
+      if (!isUnavailable(error)) {
+        onLost(error);
+        return;
+      }
+      // Kept for the next time.
+      this.#pages.unshift(...news.pages);
+      this.#events.unshift(...news.events);
+      this.#timer ??= setTimeout(() => this.#flush(), TRY_AGAIN_MS);
     }
   }
 }

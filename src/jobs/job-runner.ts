@@ -1,46 +1,43 @@
 import { EventEmitter } from 'node:events';
-import { errorCodes, ServiceError } from '../model/errors.ts';
-import { isOver, type Job, type JobError } from '../model/job.ts';
-import type { Json } from '../model/json.ts';
+import { ServiceError } from '../model/errors.ts';
+import { isOver, JobPolicy, type Job } from '../model/job.ts';
 import { validate } from '../model/validate.ts';
-import { jobErrorOf } from '../operations/failure.ts';
-import { Cancelled } from '../operations/operation.ts';
+import type { Operation } from '../operations/operation.ts';
 import type { OperationRegistry } from '../operations/registry.ts';
-import { Variables } from '../operations/variables.ts';
-import type { ApplicationVariables } from '../system/application-variables.ts';
-import { IdempotencyConflict, type Jobs, type JobWork, type NewJob } from '../system/jobs.ts';
-import { JobLog, type JobLogSettings } from './job-log.ts';
+import { IdempotencyConflict, type Jobs, type NewJob } from '../system/jobs.ts';
+import type { JobCleaner } from './job-cleaner.ts';
+import type { JobWorker } from './job-worker.ts';
 import type { OperationSecrets } from './operation-secrets.ts';
+import type { JobQueue } from './queue.ts';
+import type { JobSignals } from './signals.ts';
 
 export interface JobRunnerParts {
   jobs: Jobs;
+  queue: JobQueue;
+  signals: JobSignals;
+  worker: JobWorker;
+  cleaner: JobCleaner;
   operations: OperationRegistry;
-  variables: ApplicationVariables;
   secrets: OperationSecrets;
-  settings: JobLogSettings & { jobsAtOnce: number };
-  now: () => number;
-  logError: (error: unknown, jobId: string) => void;
-  /** When a job is over: temporary tables and the like go. */
-  cleanUp: (appId: string, jobId: string) => Promise<void>;
+  settings: { resumableHours: number };
+  /** Else the jobs that are submitted here run on other nodes. */
+  runsJobs: boolean;
 }
 
-interface Running {
-  abort: AbortController;
-  stop: AbortController;
-  appId: string | null;
-}
+export type Submission = Omit<NewJob, 'policy' | 'rerunOf'> & { policy?: JobPolicy };
 
-/** Runs jobs in this process, a bounded number at once, in the order of their submission. */
+/** How late a waiter learns of something when its signal was lost, or came from another process. */
+const LOOK_MS = 1_000;
+
+/** What one can do with jobs: submit, wait for, cancel, resume and repeat them, on whatever node they run. */
 export class JobRunner {
   readonly #parts: JobRunnerParts;
-  readonly #waiting: string[] = [];
-  readonly #running = new Map<string, Running>();
-  readonly #changes = new EventEmitter({ captureRejections: true }).setMaxListeners(0);
+  readonly #changes = new EventEmitter().setMaxListeners(0);
   readonly #stop = new AbortController();
-  #idle: (() => void) | undefined;
 
   constructor(parts: JobRunnerParts) {
     this.#parts = parts;
+    parts.signals.on((jobId) => this.#changes.emit(jobId));
   }
 
   /** Aborted when no more jobs are taken. */
@@ -48,38 +45,44 @@ export class JobRunner {
     return this.#stop.signal;
   }
 
-  /** Takes up what a service before this one left: what was queued is run, what was running was interrupted. */
   async start(): Promise<void> {
-    const { jobs } = this.#parts;
-    for (const state of ['running', 'waiting'] as const) {
-      for (const jobId of await jobs.inState(state)) await this.#interrupted(jobId);
-    }
-    this.#waiting.push(...(await jobs.inState('queued')));
-    this.#next();
+    const { queue, worker, cleaner, runsJobs } = this.#parts;
+    if (!runsJobs) return;
+    await queue.start((jobId) => worker.run(jobId));
+    cleaner.start();
   }
 
-  async #interrupted(jobId: string): Promise<void> {
-    const { appId } = await this.#get(jobId);
-    await this.#parts.jobs.interrupt(jobId, INTERRUPTED);
-    await this.#parts.cleanUp(appId, jobId);
+  /** Takes no more jobs; those under way are handed back after their page, or, when the signal says so, at once. */
+  async stop(signal: AbortSignal): Promise<void> {
+    const { queue, worker, cleaner, signals } = this.#parts;
+    this.#stop.abort();
+    const stopped = queue.stop();
+    worker.handBack(signal);
+    await stopped;
+    await cleaner.stop();
+    await signals.close();
   }
 
   /** Refuses what cannot work before the job exists. */
-  async submit(job: NewJob): Promise<{ jobId: string; isNew: boolean }> {
+  async submit({
+    policy = validate(JobPolicy, {}),
+    ...job
+  }: Submission): Promise<{ jobId: string; isNew: boolean }> {
     if (this.stopping.aborted) throw new ServiceError('interrupted', 'the service is stopping');
     const operation = this.#parts.operations.find(job.opName);
     const params = await inOpParams(async () => {
       const parsed = validate(operation.params, job.opParams);
-      await operation.check(job.appId, parsed);
+      await operation.check(job.appId, parsed, 'job');
       return parsed;
     });
+    const { exclusive, ...rest } = policy;
+    const exclusiveKey = exclusiveKeyOf(exclusive, operation, params);
+    return this.#submit({ ...job, opParams: params, policy: { ...rest, exclusiveKey } });
+  }
+
+  async #submit(job: NewJob): Promise<{ jobId: string; isNew: boolean }> {
     try {
-      const submitted = await this.#parts.secrets.submit(this.#parts.jobs, { ...job, opParams: params });
-      if (submitted.isNew) {
-        this.#waiting.push(submitted.jobId);
-        this.#next();
-      }
-      return submitted;
+      return await this.#parts.secrets.submit(this.#parts.jobs, job);
     } catch (error) {
       if (!(error instanceof IdempotencyConflict)) throw error;
       throw new ServiceError('conflict', error.message);
@@ -90,153 +93,93 @@ export class JobRunner {
   async settled(jobId: string, waitMs: number): Promise<Job> {
     const signal = AbortSignal.timeout(Math.min(waitMs, 2 ** 31 - 1));
     for (;;) {
-      const changed = this.#changed(jobId, signal);
+      const changed = this.waitForChange(jobId, signal);
       const job = await this.#get(jobId);
       if (isOver(job.state) || signal.aborted) return job;
       await changed;
     }
   }
 
-  /** Resolves when there may be new events of the job, or when the signal says so. */
-  async #changed(jobId: string, signal: AbortSignal): Promise<void> {
+  /** Resolves when there may be something new of the job, or when the signal says so. */
+  async waitForChange(jobId: string, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
     await new Promise<void>((resolve) => {
       const done = () => {
         this.#changes.off(jobId, done);
         signal.removeEventListener('abort', done);
+        clearTimeout(timer);
         resolve();
       };
+      const timer = setTimeout(done, LOOK_MS);
       this.#changes.on(jobId, done);
       signal.addEventListener('abort', done);
     });
   }
 
-  async waitForChange(jobId: string, signal: AbortSignal): Promise<void> {
-    if (!signal.aborted) await this.#changed(jobId, signal);
-  }
-
   isBusy(appId: string): boolean {
-    return [...this.#running.values()].some((running) => running.appId === appId);
+    return this.#parts.worker.isBusy(appId);
   }
 
   /** The first time after the page that is under way, the second time at once. */
   async cancel(jobId: string): Promise<Job> {
-    await this.#parts.jobs.requestCancel(jobId);
-    const running = this.#running.get(jobId);
-    if (running?.stop.signal.aborted) running.abort.abort(new Cancelled('the job was cancelled'));
-    else running?.stop.abort();
-    this.#changes.emit(jobId);
+    const { jobs, signals, settings, worker } = this.#parts;
+    worker.cancel(jobId);
+    await jobs.requestCancel(jobId, settings.resumableHours * 3_600_000);
+    signals.send(jobId);
     return this.#get(jobId);
   }
 
-  /** Takes no more jobs; those under way have until the signal, then they are broken off. */
-  async stop(signal: AbortSignal): Promise<void> {
-    this.#stop.abort();
-    if (this.#running.size === 0) return;
-    const idle = new Promise<void>((resolve) => {
-      this.#idle = resolve;
-    });
-    const breakOff = () => {
-      for (const { abort } of this.#running.values())
-        abort.abort(new ServiceError('interrupted', INTERRUPTED.message));
-    };
-    if (signal.aborted) breakOff();
-    else signal.addEventListener('abort', breakOff);
-    await idle;
+  /** A failed or cancelled job goes on after its last page. */
+  async resume(jobId: string): Promise<Job> {
+    const { jobs, signals } = this.#parts;
+    const job = await this.#get(jobId);
+    if (!(await jobs.requeue(jobId))) {
+      throw new ServiceError(
+        'conflict',
+        `the job is ${job.state}: only a failed or cancelled job can be resumed`,
+      );
+    }
+    signals.send(jobId);
+    return this.#get(jobId);
   }
 
-  #next(): void {
-    while (!this.stopping.aborted && this.#running.size < this.#parts.settings.jobsAtOnce) {
-      const jobId = this.#waiting.shift();
-      if (jobId === undefined) return;
-      const running: Running = { abort: new AbortController(), stop: new AbortController(), appId: null };
-      this.#running.set(jobId, running);
-      void this.#run(jobId, running).finally(() => {
-        this.#running.delete(jobId);
-        this.#changes.emit(jobId);
-        if (this.#running.size === 0) this.#idle?.();
-        this.#next();
-      });
+  /** The same once more, from its beginning, as a job of its own. */
+  async rerun(jobId: string, by: { clientId: string; username: string | null }): Promise<{ jobId: string }> {
+    const { jobs, secrets } = this.#parts;
+    const job = await jobs.submitted(jobId);
+    if (!job) throw noJob(jobId);
+    const opParams = await secrets.complete({ jobId, opParams: job.opParams });
+    if (opParams === null) {
+      throw new ServiceError(
+        'conflict',
+        'the secrets that were given with the job are no longer kept: submit it anew, or put them into an HTTPSource',
+      );
     }
-  }
-
-  async #run(jobId: string, running: Running): Promise<void> {
-    try {
-      const work = await this.#parts.jobs.claim(jobId);
-      if (!work) return;
-      running.appId = work.appId;
-      await this.#work(work, running);
-    } catch (error) {
-      this.#parts.logError(error, jobId);
-    }
-  }
-
-  async #work(work: JobWork, running: Running): Promise<void> {
-    const { jobs, settings, now } = this.#parts;
-    const { jobId, appId, epoch } = work;
-    const log = new JobLog({
-      jobs,
-      jobId,
-      settings,
-      now,
-      firstEvent: 0,
-      onEvents: () => this.#changes.emit(jobId),
-    });
-    log.state('running');
-    const outcome = await this.#outcome(work, running, log);
-    log.state(outcome.state, outcome.error ? { error: outcome.error } : {});
-    try {
-      await this.#parts.cleanUp(appId, jobId);
-      await log.close();
-    } catch (error) {
-      this.#parts.logError(error, jobId);
-    }
-    await jobs.end(jobId, epoch, { ...outcome, stats: log.stats });
-  }
-
-  async #outcome(work: JobWork, running: Running, log: JobLog): Promise<Outcome> {
-    const { operations, variables, secrets } = this.#parts;
-    const { jobId, appId, epoch, opName } = work;
-    try {
-      const operation = operations.find(opName);
-      const params = validate(operation.params, await secrets.complete(work));
-      const output = await operation.run(params, {
-        jobId,
-        appId,
-        epoch,
-        step: 'main',
-        variables: new Variables(await variables.all(appId)),
-        signal: running.abort.signal,
-        stopSignal: running.stop.signal,
-        report: log,
-      });
-      return { state: 'succeeded', output, error: null };
-    } catch (thrown) {
-      const error: unknown = running.abort.signal.aborted ? running.abort.signal.reason : thrown;
-      if (error instanceof Cancelled) return { state: 'cancelled', output: null, error: null };
-      const jobError = jobErrorOf(error);
-      if (jobError.code === 'internal_error') this.#parts.logError(error, jobId);
-      return {
-        state: 'failed',
-        output: null,
-        error: { ...jobError, message: log.redacted(jobError.message) },
-      };
-    }
+    return this.#submit({ ...job, ...by, opParams });
   }
 
   async #get(jobId: string): Promise<Job> {
     const job = await this.#parts.jobs.get(jobId);
-    if (!job) throw new ServiceError('not_found', `there is no job "${jobId}"`);
+    if (!job) throw noJob(jobId);
     return job;
   }
 }
 
-interface Outcome {
-  state: 'succeeded' | 'failed' | 'cancelled';
-  output: Json | null;
-  error: JobError | null;
+function noJob(jobId: string): ServiceError {
+  return new ServiceError('not_found', `there is no job "${jobId}"`);
 }
 
-const INTERRUPTED: JobError = { code: 'interrupted', message: errorCodes.interrupted.text };
+function exclusiveKeyOf(exclusive: boolean | string, operation: Operation, params: unknown): string | null {
+  if (exclusive === false) return null;
+  if (exclusive !== true) return `key ${exclusive}`;
+  const target = operation.targetOf?.(params) ?? null;
+  if (target !== null) return `table ${target}`;
+  throw new ServiceError(
+    'invalid_request',
+    `job.exclusive: ${operation.opName} has no target table here; give a text that stands for what is exclusive`,
+    { path: 'job.exclusive' },
+  );
+}
 
 /** The caller is told where in the body of the call the fault is. */
 async function inOpParams<Result>(check: () => Promise<Result>): Promise<Result> {

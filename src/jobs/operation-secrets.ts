@@ -25,12 +25,18 @@ export class OperationSecrets {
     );
   }
 
-  /** The parameters as they were submitted. */
-  async complete({ jobId, opParams }: JobWork): Promise<unknown> {
+  /** The parameters as they were submitted; null: their secrets went with the job's other leftovers. */
+  async complete({ jobId, opParams }: Pick<JobWork, 'jobId' | 'opParams'>): Promise<unknown> {
     const params = opParams as WithAuth;
     if (!params.request?.auth) return params;
-    const secrets = JSON.parse((await this.#secrets.get(nameOf(jobId))) ?? '{}') as AuthSecrets;
+    const sealed = await this.#secrets.get(nameOf(jobId));
+    if (sealed === null) return null;
+    const secrets = JSON.parse(sealed) as AuthSecrets;
     return { ...params, request: { ...params.request, auth: joinSecrets(params.request.auth, secrets) } };
+  }
+
+  async delete(jobId: string): Promise<void> {
+    await this.#secrets.delete(nameOf(jobId));
   }
 }
 

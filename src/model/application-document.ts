@@ -3,6 +3,8 @@ import { ApplicationId } from './access.ts';
 import { SavedRequest } from './http-request.ts';
 import { Json } from './json.ts';
 import { Name } from './names.ts';
+import { Scenario } from './scenario.ts';
+import { Schedule } from './schedule.ts';
 import { HttpSource } from './source.ts';
 import { Model } from './table.ts';
 
@@ -34,6 +36,16 @@ export const ApplicationDocument = z
       .refine(differentNames, once)
       .default([])
       .meta({ description: 'HTTPRequests, each with a name' }),
+    scenarios: z
+      .array(Scenario)
+      .refine(differentNames, once)
+      .default([])
+      .meta({ description: 'Steps that are run one after the other' }),
+    schedules: z
+      .array(Schedule)
+      .refine(differentNames, once)
+      .default([])
+      .meta({ description: 'What is run at which times' }),
   })
   .meta({ id: 'ApplicationDocument', description: 'A file for "millrace apply"' });
 export type ApplicationDocument = z.infer<typeof ApplicationDocument>;

@@ -41,7 +41,12 @@ export function KeysetPage<Item extends z.ZodType>(item: Item) {
   });
 }
 
+/** For a list whose keys have a form of their own. */
+export function keysetKey<Key extends z.ZodType>(key: Key) {
+  return key.optional().meta({ description: 'The `next` of the page before' });
+}
+
 export const KeysetQuery = z.strictObject({
-  after: z.string().optional().meta({ description: 'The `next` of the page before' }),
+  after: keysetKey(z.string().regex(/^[^\p{Cc}]+$/u, 'must be the `next` of the page before')),
   limit: z.coerce.number().int().min(1).max(1000).default(100).meta({ description: 'Items a page' }),
 });

@@ -20,6 +20,11 @@ export const errorCodes = {
   forbidden: { status: 403, transient: false, text: 'The token is valid but does not allow this.' },
   not_found: { status: 404, transient: false, text: 'Nothing is there under this address or name.' },
   unknown_application: { status: 404, transient: false, text: 'appId names no application.' },
+  unknown_scenario: {
+    status: 404,
+    transient: false,
+    text: 'A scenario is named that the application does not have.',
+  },
   method_not_allowed: { status: 405, transient: false, text: 'The address exists, but not for this method.' },
   conflict: { status: 409, transient: false, text: 'What is to be created exists already.' },
   body_too_large: { status: 413, transient: false, text: 'The body of the request is over the limit.' },
@@ -52,6 +57,12 @@ export const errorCodes = {
     transient: false,
     text: 'The address is one that the service must not call.',
   },
+  job_time_limit: { status: 504, transient: false, text: 'The job took longer than its time limit.' },
+  table_unavailable: {
+    status: 503,
+    transient: true,
+    text: 'The database that holds a table could not be reached.',
+  },
   cancelled: { status: 409, transient: false, text: 'The job was cancelled.' },
   http_status: {
     status: 502,
@@ -74,7 +85,7 @@ export const errorCodes = {
     transient: true,
     text: 'The external system took longer than a timeout of the options.',
   },
-  interrupted: { status: 503, transient: true, text: 'The service was stopped while the job ran.' },
+  interrupted: { status: 503, transient: true, text: 'The service is stopping, or the job was taken by another worker.' },
   overloaded: { status: 503, transient: true, text: 'More work waits than the service takes on.' },
   internal_error: {
     status: 500,

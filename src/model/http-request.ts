@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { didYouMean } from './did-you-mean.ts';
-import { Name, SourceName, SpaceName, TableName } from './names.ts';
-import { Auth, RateLimit, secretFields } from './source.ts';
+import { FileSpaceName, Name, SourceName, SpaceName, TableName } from './names.ts';
+import { Auth, INPUT_SOURCE, RateLimit, secretFields } from './source.ts';
 import { InlineModel } from './table.ts';
 
 const Script = (description: string) => z.string().min(1).meta({ description, script: true });
@@ -50,11 +50,16 @@ export const SourceTable = z
   .strictObject({
     source: SourceName,
     space: SpaceName.optional().meta({ description: 'Default: the default space of the source' }),
-    table: TableName,
+    table: TableName.optional().meta({ description: 'Needed, unless the source is "input"' }),
     batching: z.boolean().default(false).meta({ description: 'Many records in one request' }),
     batchSize: z.int().min(1).max(100_000).default(1000).meta({ description: 'Records in one request' }),
   })
+  .refine(({ source, table }) => (source === INPUT_SOURCE) === (table === undefined), {
+    error: 'is needed; only the source "input", the data of a scenario, is a single table without a name',
+    path: ['table'],
+  })
   .meta({ description: 'One request is made for each of its records, or batches' });
+export type SourceTable = z.infer<typeof SourceTable>;
 
 export const Options = z
   .strictObject({
@@ -75,6 +80,15 @@ export const Options = z
       .union([z.literal(false), z.strictObject({ tries: z.int().min(1).max(20) })])
       .default({ tries: 5 })
       .meta({ description: 'How often a request is tried in all; false: once' }),
+    concurrency: z
+      .int()
+      .min(1)
+      .max(256)
+      .default(1)
+      .meta({
+        description:
+          'How many source records, or batches, are worked on at once, each with an execution context of its own',
+      }),
     rateLimit: RateLimit.optional().meta({ description: 'Beside that of the source' }),
     redirects: z.int().min(0).max(50).default(10).meta({ description: 'How many are followed' }),
     onHttpError: z.enum(['fail', 'script']).optional().meta({
@@ -103,19 +117,17 @@ export const HttpRequestPart = z.strictObject({
   options: Options.prefault({}).meta({ description: 'Timeouts, retries, limits' }),
 });
 
-const spaceOfTarget = SpaceName.optional().meta({ description: 'Default: the default space of the source' });
-
 export const Target = z.discriminatedUnion('action', [
   z.strictObject({
     action: z.literal('save to file'),
     source: SourceName.optional().meta({ description: 'A FileSource; default "files"' }),
-    space: spaceOfTarget,
+    space: FileSpaceName.optional().meta({ description: 'A folder in it; default: the source itself' }),
     table: TableName.meta({ description: 'The name of the file' }),
   }),
   z.strictObject({
     action: z.literal('parse JSON'),
     source: SourceName.optional().meta({ description: 'A TableSource; default "local"' }),
-    space: spaceOfTarget,
+    space: SpaceName.optional().meta({ description: 'Default: the default space of the source' }),
     table: TableName.optional().meta({ description: 'For table-data objects that name none' }),
     model: z
       .union([Name, InlineModel])

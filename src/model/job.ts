@@ -1,6 +1,44 @@
 import { z } from 'zod';
 import { Json } from './json.ts';
 
+/** **ext**: how a job is run, whatever it does. */
+export const JobPolicy = z
+  .strictObject({
+    priority: z
+      .int()
+      .min(-100)
+      .max(100)
+      .default(0)
+      .meta({ description: 'Of two jobs that wait, the one with the higher priority starts first' }),
+    exclusive: z
+      .union([z.boolean(), z.string().min(1).max(200)])
+      .default(false)
+      .meta({
+        description:
+          'true: of all jobs with the same target table that say so, one runs at a time; a text: of all jobs of ' +
+          'the application with the same text',
+      }),
+    retry: z
+      .strictObject({
+        tries: z.int().min(1).max(100).meta({ description: 'How often the job is tried in all' }),
+        delaySeconds: z.number().min(0).max(86_400).default(60).meta({
+          description: 'Before the second try; it doubles from try to try, up to an hour',
+          unit: 'seconds',
+        }),
+      })
+      .optional()
+      .meta({
+        description: 'What becomes of a job that failed for a reason that may pass: it goes on at its last page',
+      }),
+    timeLimitSeconds: z
+      .number()
+      .positive()
+      .optional()
+      .meta({ description: 'From its first start, with all pauses; then the job fails', unit: 'seconds' }),
+  })
+  .meta({ id: 'JobPolicy' });
+export type JobPolicy = z.infer<typeof JobPolicy>;
+
 /** Contract 4.2: the body of `POST /api/v1/executeJob`. What `opParams` holds is the operation's own matter. */
 export const ExecuteJob = z
   .strictObject({
@@ -22,6 +60,7 @@ export const ExecuteJob = z
           .meta({ description: 'The parameters of the operation' }),
       })
       .meta({ description: 'What is to be run' }),
+    job: JobPolicy.prefault({}).meta({ description: 'How the job is run' }),
   })
   .meta({ id: 'ExecuteJob' });
 
@@ -32,14 +71,17 @@ export const jobTransitions = {
   /** A durable pause: doWhileDelay, Retry-After. */
   waiting: ['running', 'queued', 'cancelled', 'failed'],
   succeeded: [],
-  failed: [],
-  cancelled: [],
+  /** Resumed. */
+  failed: ['queued'],
+  cancelled: ['queued'],
 } as const satisfies Record<string, readonly string[]>;
 export type JobState = keyof typeof jobTransitions;
 export const jobStates = Object.keys(jobTransitions) as [JobState, ...JobState[]];
 
-export function isOver(state: JobState): boolean {
-  return jobTransitions[state].length === 0;
+export type FinalState = 'succeeded' | 'failed' | 'cancelled';
+
+export function isOver(state: JobState): state is FinalState {
+  return state === 'succeeded' || state === 'failed' || state === 'cancelled';
 }
 
 export const TableCount = z.strictObject({
@@ -94,6 +136,9 @@ export const Job = z
     createdAt: z.iso.datetime(),
     startedAt: z.iso.datetime().nullable(),
     endedAt: z.iso.datetime().nullable(),
+    wakesAt: z.iso.datetime().nullable().meta({ description: 'While it waits: when it goes on' }),
+    priority: z.int(),
+    rerunOf: z.string().nullable().meta({ description: 'The job whose work it does again' }),
     submittedBy: z.strictObject({ clientId: z.string(), username: z.string().nullable() }),
     stats: JobStats,
     output: Json.nullable().meta({ description: 'When it has succeeded' }),

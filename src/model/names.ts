@@ -6,7 +6,8 @@ export const Name = z
   .min(1, 'at least one character')
   .max(200, 'at most 200 characters')
   .regex(/^[^\p{C}/]+$/u, 'no control character and no slash')
-  .regex(/^\S(?:.*\S)?$/su, 'no white space at its ends');
+  .regex(/^\S(?:.*\S)?$/su, 'no white space at its ends')
+  .regex(/^(?!__proto__$)/, 'not "__proto__", which JavaScript keeps for itself');
 
 /** Names inside a source: data, never pasted into SQL unquoted. */
 export const SourceName = Name.meta({ description: 'The name of a source of the application' });
@@ -15,6 +16,11 @@ export const SpaceName = z
   .min(1)
   .max(512)
   .meta({ description: 'The space (schema, folder) in the source' });
+/** The space of a file source may be its root. */
+export const FileSpaceName = z
+  .string()
+  .max(512)
+  .meta({ description: 'The folder in the source; "" is the source itself' });
 export const TableName = z
   .string()
   .min(1)

@@ -8,6 +8,11 @@ const Secret = (description: string) =>
     .min(1)
     .optional()
     .meta({ description: `${description} (write-only)`, secret: true });
+/** A URL is shown: what is secret has a field of its own. */
+const holdsNoPassword = (url: string) => !URL.canParse(url) || new URL(url).password === '';
+const holdsNoUser = (url: string) =>
+  holdsNoPassword(url) && (!URL.canParse(url) || new URL(url).username === '');
+const WebUrl = z.url({ protocol: /^https?$/ });
 const Script = (description: string) => z.string().min(1).meta({ description });
 
 /** Every `auth.type` that an HTTPSource may have. */
@@ -31,7 +36,9 @@ export const Auth = z
       grant: z
         .enum(['client_credentials', 'password', 'refresh_token'])
         .meta({ description: 'How tokens are obtained' }),
-      tokenUrl: z.url({ protocol: /^https?$/ }).meta({ description: 'The token endpoint' }),
+      tokenUrl: WebUrl.refine(holdsNoUser, {
+        error: 'must have no user and no password; clientAuth says how client id and secret are sent',
+      }).meta({ description: 'The token endpoint' }),
       clientId: z.string().min(1).meta({ description: 'Of the client' }),
       clientSecret: Secret('The secret of the client'),
       clientAuth: z
@@ -74,8 +81,9 @@ export const HttpSource = z
   .strictObject({
     name: Name.meta({ description: 'By which requests name it' }),
     type: z.literal('HTTPSource').meta({ description: 'The only type that can be defined' }),
-    baseUrl: z
-      .url({ protocol: /^https?$/ })
+    baseUrl: WebUrl.refine(holdsNoUser, {
+      error: 'must have no user and no password; auth of the type "basic" sends them',
+    })
       .optional()
       .meta({ description: 'A relative URL of a request begins here' }),
     allowedHosts: z
@@ -103,11 +111,25 @@ export const HttpSource = z
       .meta({ description: 'How the system is trusted' }),
     proxy: z
       .url({ protocol: /^http$/ })
+      .refine(holdsNoPassword, { error: 'must have no password; proxyPassword takes it' })
       .optional()
-      .meta({ description: 'An HTTP proxy' }),
+      .meta({ description: 'An HTTP proxy, with its user where it asks for one: http://user@proxy:3128' }),
+    proxyPassword: Secret('The password of the user that the URL of the proxy names'),
+  })
+  .refine(({ proxy, proxyPassword }) => proxyPassword === undefined || proxyUser(proxy) !== '', {
+    error: 'belongs to the user of a proxy, such as http://user@proxy:3128',
+    path: ['proxyPassword'],
   })
   .meta({ id: 'HTTPSource', description: 'Credentials and authentication of an external HTTP system' });
 export type HttpSource = z.infer<typeof HttpSource>;
+
+/** Empty: there is no proxy, or it asks for no user. */
+export function proxyUser(proxy: string | undefined): string {
+  return proxy !== undefined && URL.canParse(proxy) ? new URL(proxy).username : '';
+}
+
+/** As a source table: the records that a scenario was given. */
+export const INPUT_SOURCE = 'input';
 
 /** The sources that each application has from its beginning; their names are taken. */
 export const builtInSources = {

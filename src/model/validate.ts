@@ -7,6 +7,7 @@ const FAULTS_SHOWN = 5;
 
 /** Parses a value that came from outside; what is wrong with it is told with the path of the field. */
 export function validate<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
+  refuseLostNames(value);
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const all = parsed.error.issues.flatMap((issue) => faultsOf(issue, schema, value));
@@ -16,6 +17,33 @@ export function validate<Schema extends z.ZodType>(schema: Schema, value: unknow
     .slice(0, FAULTS_SHOWN)
     .map(({ path, message }) => (path ? `${path}: ${message}` : message));
   throw new ServiceError('invalid_request', shown.join('; '), { path: faults[0]?.path ?? '' });
+}
+
+interface Part {
+  value: unknown;
+  key: PropertyKey;
+  within: Part | null;
+}
+
+/** JavaScript keeps this name for itself: without a word a schema, or a copy, leaves such a property out. */
+function refuseLostNames(value: unknown): void {
+  const open: Part[] = [{ value, key: '', within: null }];
+  for (let part = open.pop(); part; part = open.pop()) {
+    const { value: at } = part;
+    if (typeof at !== 'object' || at === null) continue;
+    if (Object.hasOwn(at, '__proto__')) {
+      const path = pathText([...keysOf(part), '__proto__']);
+      throw new ServiceError('invalid_request', `${path}: nothing can have this name`, { path });
+    }
+    for (const [key, inner] of Object.entries(at)) {
+      if (typeof inner !== 'object' || inner === null) continue;
+      open.push({ value: inner, key: Array.isArray(at) ? Number(key) : key, within: part });
+    }
+  }
+}
+
+function keysOf({ key, within }: Part): PropertyKey[] {
+  return within ? [...keysOf(within), key] : [];
 }
 
 interface Fault {

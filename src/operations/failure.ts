@@ -3,7 +3,7 @@ import type { JobError } from '../model/job.ts';
 import { FileError } from '../files/file-error.ts';
 import { HttpFailure, type FailureKind } from '../http/failure.ts';
 import { ScriptError, type ScriptErrorKind } from '../scripting/script-run.ts';
-import { CellError, RowsError, TableError } from '../tables/table-errors.ts';
+import { CellError, RowsError, StoreUnavailable, TableError } from '../tables/table-errors.ts';
 import { AuthorizationError } from './http-request/authorization.ts';
 import { BodyError } from './http-request/body.ts';
 import { HeaderError } from './http-request/header-list.ts';
@@ -22,6 +22,32 @@ export class HttpStatusError extends Error {
       `${method} ${url} was answered by ${status}${beginning === '' ? ', without a body' : `: ${beginning}`}`,
     );
     this.statusCode = statusCode;
+  }
+}
+
+/** A step of a scenario failed, or one of a scenario that it calls. */
+export class StepError extends Error {
+  override readonly name = 'StepError';
+  readonly #steps: readonly string[];
+  readonly #field: string;
+
+  /** `field`: what the path of the cause is relative to, in the scenario. */
+  constructor(step: string, field: string, error: unknown) {
+    super(`the step "${step}" failed`, { cause: error instanceof StepError ? error.cause : error });
+    this.#steps = error instanceof StepError ? [step, ...error.#steps] : [step];
+    this.#field = error instanceof StepError ? `${field}.scenario` : field;
+  }
+
+  /** What was wrong with it, as an error of the job. */
+  get jobError(): JobError {
+    const { path, message, ...rest } = jobErrorOf(this.cause);
+    const isOfCalled = this.#steps.length > 1;
+    const field = isOfCalled || path === undefined ? this.#field : `${this.#field}.${path}`;
+    return {
+      ...rest,
+      message: `step "${this.#steps.join('/')}": ${message}`,
+      ...((isOfCalled || path !== undefined) && { path: field }),
+    };
   }
 }
 
@@ -51,15 +77,20 @@ const ofScript: Record<ScriptErrorKind, ErrorCode> = {
   closed: 'interrupted',
 };
 
+export function codeOfScriptError({ kind }: ScriptError): ErrorCode {
+  return ofScript[kind];
+}
+
 /** Every error that a job can end with, by its code; what is not known here is a fault of ours. */
 export function jobErrorOf(error: unknown): JobError {
+  if (error instanceof StepError) return error.jobError;
   if (error instanceof ServiceError) {
     return { code: error.code, message: error.message, ...(error.path && { path: error.path }) };
   }
   if (error instanceof ScriptError) {
     const { line, column, property } = error;
     const place = { ...(line !== undefined && { line }), ...(column !== undefined && { column }) };
-    return { code: ofScript[error.kind], message: error.message, path: property, ...place };
+    return { code: codeOfScriptError(error), message: error.message, path: property, ...place };
   }
   if (error instanceof HttpStatusError) {
     return { code: 'http_status', message: error.message, httpStatus: error.statusCode };
@@ -71,6 +102,7 @@ export function jobErrorOf(error: unknown): JobError {
     const code = error.kind.startsWith('token_') ? 'authorization_failed' : 'invalid_configuration';
     return { code, message: error.message, path: error.path };
   }
+  if (error instanceof StoreUnavailable) return { code: 'table_unavailable', message: error.message };
   if (error instanceof TableError) {
     const isValue = error instanceof CellError || error instanceof RowsError;
     return { code: isValue ? 'value_error' : 'table_error', message: error.message };

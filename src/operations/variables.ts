@@ -15,8 +15,8 @@ export interface VariableChanges {
  * too, below what was set on purpose.
  */
 export class Variables {
-  readonly #application: Values;
-  readonly #executionContext: Values;
+  #application: Values;
+  #executionContext: Values;
 
   constructor(application: Values, executionContext: Values = {}) {
     this.#application = { ...application };
@@ -25,6 +25,29 @@ export class Variables {
 
   seenWith(sourceProperties: Readonly<Values>): Values {
     return { ...this.#application, ...sourceProperties, ...this.#executionContext };
+  }
+
+  /** What a job that goes on later has to be given back. */
+  get executionContext(): Readonly<Values> {
+    return this.#executionContext;
+  }
+
+  /** For a scenario that is called: application variables are shared, the execution context is a copy. */
+  nested(parameters: Readonly<Values>): Variables {
+    const nested = new Variables({}, { ...this.#executionContext, ...parameters });
+    nested.#application = this.#application;
+    return nested;
+  }
+
+  /** When it has ended: what its scripts have set; its parameters were its own. */
+  takeBack(nested: Variables, parameters: readonly string[]): void {
+    const entries = Object.entries(nested.#executionContext).filter(([name]) => !parameters.includes(name));
+    this.apply({ application: {}, executionContext: Object.fromEntries(entries) });
+  }
+
+  /** Goes on where a job had stopped. */
+  restore(executionContext: Readonly<Values>): void {
+    this.#executionContext = { ...executionContext };
   }
 
   apply(changes: VariableChanges): void {

@@ -1,18 +1,20 @@
 import { randomBytes } from 'node:crypto';
-import type { Selectable } from 'kysely';
+import { sql, type Selectable, type Transaction } from 'kysely';
 import { isUniqueViolation, type Database } from '../database/database.ts';
 import type { Json } from '../model/json.ts';
 import {
   isOver,
+  jobTransitions,
   noStats,
+  type FinalState,
   type Job,
   type JobError,
-  type JobEvent,
-  type JobPage,
+  type JobPolicy,
   type JobState,
   type JobStats,
 } from '../model/job.ts';
 import type { KeysetAsk } from './definitions.ts';
+import { JobHistory, writeNews, type JobNews } from './job-history.ts';
 import type { Records } from './records.ts';
 
 export interface NewJob {
@@ -21,22 +23,62 @@ export interface NewJob {
   username: string | null;
   opName: string;
   opParams: unknown;
+  policy: Omit<JobPolicy, 'exclusive'> & { exclusiveKey: string | null };
   idempotency: { key: string; hash: string } | null;
+  rerunOf?: string;
 }
 
+/** What a queue needs to know of a job that is to run. */
+export interface QueuedJob {
+  jobId: string;
+  appId: string;
+  priority: number;
+  exclusiveKey: string | null;
+  /** null: as soon as may be. */
+  at: number | null;
+}
+
+/** Brings the ids of jobs to workers. What it writes belongs to the transaction that made the job wait for one. */
+export interface Carrier {
+  enqueue(transaction: Transaction<Records>, job: QueuedJob): Promise<void>;
+  /** The transaction is committed. */
+  enqueued(job: QueuedJob): void;
+  /** Who a job in the queue belongs to; null: to nobody before it is taken. */
+  readonly owner: string | null;
+}
+
+/** A job in the hands of a worker. */
 export interface JobWork {
   jobId: string;
   appId: string;
   opName: string;
   opParams: unknown;
   epoch: number;
+  policy: Pick<JobPolicy, 'retry' | 'timeLimitSeconds'>;
+  /** How often its retry policy has sent it back. */
+  retries: number;
+  /** Of its first start. */
+  startedAt: number;
+  stats: JobStats;
+  progress: Record<string, Json>;
+  pageCount: number;
+  rerunOf: string | null;
 }
 
 export interface JobOutcome {
-  state: 'succeeded' | 'failed' | 'cancelled';
+  state: FinalState;
   output: Json | null;
   error: JobError | null;
-  stats: JobStats;
+  /** How long what it leaves behind is kept, so that it can be resumed. */
+  keepMs: number;
+}
+
+/** What its worker has to look at from time to time. */
+export interface JobWatch {
+  jobId: string;
+  epoch: number;
+  isCancelled: boolean;
+  isAborted: boolean;
 }
 
 export interface JobFilter extends KeysetAsk {
@@ -52,15 +94,23 @@ export class IdempotencyConflict extends Error {
 }
 
 const IDEMPOTENCY_MS = 24 * 3600 * 1000;
+const BY_ITSELF: Carrier = { owner: null, enqueue: async () => {}, enqueued: () => {} };
 
-/** The jobs, with their pages and events. */
+/** The jobs: the one truth about them, whatever carries them to their workers. */
 export class Jobs {
+  readonly history: JobHistory;
   readonly #database: Database<Records>;
   readonly #now: () => number;
+  #carrier = BY_ITSELF;
 
   constructor(database: Database<Records>, now: () => number = Date.now) {
     this.#database = database;
     this.#now = now;
+    this.history = new JobHistory(database);
+  }
+
+  carryBy(carrier: Carrier): void {
+    this.#carrier = carrier;
   }
 
   /** With an idempotency key that was there before, the job of then. `prepare` comes before the job exists. */
@@ -73,24 +123,36 @@ export class Jobs {
     const now = this.#now();
     const jobId = `${now.toString(36).padStart(9, '0')}${randomBytes(8).toString('hex')}`;
     await prepare(jobId);
+    const { priority, exclusiveKey, ...policy } = job.policy;
     try {
-      await this.#database.query
-        .insertInto('job')
-        .values({
-          job_id: jobId,
-          app_id: job.appId,
-          client_id: job.clientId,
-          username: job.username,
-          op_name: job.opName,
-          op_params: JSON.stringify(job.opParams),
-          state: 'queued' satisfies JobState,
-          epoch: 0,
-          created_at: now,
-          stats: JSON.stringify(noStats),
-          idempotency_key: job.idempotency?.key ?? null,
-          idempotency_hash: job.idempotency?.hash ?? null,
-        })
-        .execute();
+      await this.#toQueue({ jobId, appId: job.appId, priority, exclusiveKey, at: null }, (transaction) =>
+        transaction
+          .insertInto('job')
+          .values({
+            job_id: jobId,
+            app_id: job.appId,
+            client_id: job.clientId,
+            username: job.username,
+            op_name: job.opName,
+            op_params: JSON.stringify(job.opParams),
+            state: 'queued' satisfies JobState,
+            epoch: 0,
+            owner: this.#carrier.owner,
+            priority,
+            exclusive_key: exclusiveKey,
+            policy: JSON.stringify(policy),
+            retries: 0,
+            progress: '{}',
+            page_count: 0,
+            event_count: 0,
+            rerun_of: job.rerunOf ?? null,
+            created_at: now,
+            stats: JSON.stringify(noStats),
+            idempotency_key: job.idempotency?.key ?? null,
+            idempotency_hash: job.idempotency?.hash ?? null,
+          })
+          .execute(),
+      );
     } catch (error) {
       // Another call with the same key was faster.
       const other =
@@ -128,14 +190,49 @@ export class Jobs {
     return rows.map(asJob);
   }
 
-  /** Takes a queued job; null: somebody else has, or it is over. */
-  async claim(jobId: string): Promise<JobWork | null> {
+  /** What it was submitted with, for a run of its own. */
+  async submitted(jobId: string): Promise<NewJob | null> {
+    const row = await this.#database.query
+      .selectFrom('job')
+      .selectAll()
+      .where('job_id', '=', jobId)
+      .executeTakeFirst();
+    if (!row) return null;
+    return {
+      appId: row.app_id,
+      clientId: row.client_id,
+      username: row.username,
+      opName: row.op_name,
+      opParams: JSON.parse(row.op_params),
+      policy: {
+        ...(JSON.parse(row.policy) as JobWork['policy']),
+        priority: row.priority,
+        exclusiveKey: row.exclusive_key,
+      },
+      idempotency: null,
+      rerunOf: row.rerun_of ?? row.job_id,
+    };
+  }
+
+  /**
+   * Takes a job and raises its epoch, so that whoever had it before is refused from now on. null: it is over, or its
+   * time has not come. A carrier that brings a job that runs says with this that its worker is gone.
+   */
+  async claim(jobId: string, owner: string): Promise<JobWork | null> {
+    const now = this.#now();
     const row = await this.#database.query
       .updateTable('job')
-      .set((set) => ({ state: 'running', epoch: set('epoch', '+', 1), started_at: this.#now() }))
+      .set((set) => ({
+        state: 'running' satisfies JobState,
+        epoch: set('epoch', '+', 1),
+        owner,
+        wake_at: null,
+        started_at: sql<number>`coalesce(started_at, ${now})`,
+      }))
       .where('job_id', '=', jobId)
-      .where('state', '=', 'queued')
-      .returning(['job_id', 'app_id', 'op_name', 'op_params', 'epoch'])
+      .where('state', 'in', ['queued', 'running', 'waiting'])
+      .where(({ or, eb }) => or([eb('wake_at', 'is', null), eb('wake_at', '<=', now)]))
+      .returningAll()
       .executeTakeFirst();
     if (!row) return null;
     return {
@@ -144,150 +241,263 @@ export class Jobs {
       opName: row.op_name,
       opParams: JSON.parse(row.op_params) as unknown,
       epoch: row.epoch,
+      policy: JSON.parse(row.policy) as JobWork['policy'],
+      retries: row.retries,
+      startedAt: row.started_at ?? now,
+      stats: JSON.parse(row.stats) as JobStats,
+      progress: JSON.parse(row.progress) as Record<string, Json>,
+      pageCount: row.page_count,
+      rerunOf: row.rerun_of,
     };
   }
 
-  async noteStats(jobId: string, stats: JobStats): Promise<void> {
-    await this.#database.query
-      .updateTable('job')
-      .set({ stats: JSON.stringify(stats) })
-      .where('job_id', '=', jobId)
-      .execute();
+  /** false: the job is another worker's now. */
+  async note(jobId: string, epoch: number, news: JobNews): Promise<boolean> {
+    return this.#database.query
+      .transaction()
+      .execute((transaction) => writeNews(transaction, jobId, epoch, news));
   }
 
-  /** Under the epoch of the claim, so that a worker that lost the job changes nothing. */
-  async end(jobId: string, epoch: number, { state, output, error, stats }: JobOutcome): Promise<boolean> {
+  async noteProgress(jobId: string, epoch: number, progress: Record<string, Json>): Promise<boolean> {
     const { numUpdatedRows } = await this.#database.query
       .updateTable('job')
-      .set({
-        state,
-        output: output === null ? null : JSON.stringify(output),
-        error: error && JSON.stringify(error),
-        stats: JSON.stringify(stats),
-        ended_at: this.#now(),
-      })
+      .set({ progress: JSON.stringify(progress) })
       .where('job_id', '=', jobId)
       .where('epoch', '=', epoch)
+      .executeTakeFirst();
+    return numUpdatedRows > 0n;
+  }
+
+  async end(
+    jobId: string,
+    epoch: number,
+    { state, output, error, keepMs }: JobOutcome,
+    news: JobNews,
+  ): Promise<boolean> {
+    const now = this.#now();
+    return this.#under(jobId, epoch, news, (transaction) =>
+      transaction
+        .updateTable('job')
+        .set({
+          state,
+          owner: null,
+          output: output === null ? null : JSON.stringify(output),
+          error: error && JSON.stringify(error),
+          ended_at: now,
+          clean_up_at: now + keepMs,
+        })
+        .where('job_id', '=', jobId)
+        .execute(),
+    );
+  }
+
+  /** Gives the job out of hand: it is to go on at a time, or, handed back, as soon as may be. */
+  async giveBack(
+    { jobId, appId, epoch }: JobWork,
+    { at, isRetry }: { at: number | null; isRetry: boolean },
+    news: JobNews,
+  ): Promise<boolean> {
+    const state: JobState = at === null ? 'queued' : 'waiting';
+    const row = await this.#row(jobId);
+    if (!row) return false;
+    const queued = {
+      jobId,
+      appId,
+      priority: row.priority,
+      exclusiveKey: row.exclusive_key,
+      at,
+    };
+    const isOurs = await this.#under(jobId, epoch, news, async (transaction) => {
+      await transaction
+        .updateTable('job')
+        .set((set) => ({
+          state,
+          owner: this.#carrier.owner,
+          wake_at: at,
+          ...(isRetry && { retries: set('retries', '+', 1) }),
+        }))
+        .where('job_id', '=', jobId)
+        .execute();
+      await this.#carrier.enqueue(transaction, queued);
+    });
+    if (isOurs) this.#carrier.enqueued(queued);
+    return isOurs;
+  }
+
+  /** A failed or cancelled job goes on. false: it is not in such a state. */
+  async requeue(jobId: string): Promise<boolean> {
+    const row = await this.#row(jobId);
+    if (!row || !jobTransitions[row.state as JobState].some((next) => next === 'queued')) return false;
+    const { app_id: appId, priority, exclusive_key: exclusiveKey } = row;
+    return this.#toQueue({ jobId, appId, priority, exclusiveKey, at: null }, async (transaction) => {
+      const { numUpdatedRows } = await transaction
+        .updateTable('job')
+        .set((set) => ({
+          state: 'queued' satisfies JobState,
+          epoch: set('epoch', '+', 1),
+          owner: this.#carrier.owner,
+          ended_at: null,
+          started_at: null,
+          clean_up_at: null,
+          cancel_requested_at: null,
+          abort_requested_at: null,
+          wake_at: null,
+          retries: 0,
+          error: null,
+        }))
+        .where('job_id', '=', jobId)
+        .where('state', '=', row.state)
+        .executeTakeFirst();
+      if (numUpdatedRows === 0n) return false;
+      await this.#event(transaction, jobId, { state: 'queued' });
+      return true;
+    });
+  }
+
+  /** What does not run is cancelled at once; a job that runs is asked to end: first after its page, then at once. */
+  async requestCancel(jobId: string, keepMs: number): Promise<void> {
+    const now = this.#now();
+    await this.#database.query.transaction().execute(async (transaction) => {
+      const { numUpdatedRows } = await transaction
+        .updateTable('job')
+        .set((set) => ({
+          state: 'cancelled' satisfies JobState,
+          epoch: set('epoch', '+', 1),
+          owner: null,
+          wake_at: null,
+          ended_at: now,
+          clean_up_at: now + keepMs,
+          cancel_requested_at: now,
+        }))
+        .where('job_id', '=', jobId)
+        .where('state', 'in', ['queued', 'waiting'])
+        .executeTakeFirst();
+      if (numUpdatedRows > 0n) {
+        await this.#event(transaction, jobId, { state: 'cancelled' });
+        return;
+      }
+      await transaction
+        .updateTable('job')
+        .set({
+          abort_requested_at: sql`case when cancel_requested_at is null then null else ${now} end`,
+          cancel_requested_at: sql`coalesce(cancel_requested_at, ${now})`,
+        })
+        .where('job_id', '=', jobId)
+        .where('state', '=', 'running')
+        .execute();
+    });
+  }
+
+  async watch(jobIds: readonly string[]): Promise<JobWatch[]> {
+    if (jobIds.length === 0) return [];
+    const rows = await this.#database.query
+      .selectFrom('job')
+      .select(['job_id', 'epoch', 'cancel_requested_at', 'abort_requested_at'])
+      .where('job_id', 'in', jobIds)
+      .execute();
+    return rows.map((row) => ({
+      jobId: row.job_id,
+      epoch: row.epoch,
+      isCancelled: row.cancel_requested_at !== null,
+      isAborted: row.abort_requested_at !== null,
+    }));
+  }
+
+  /** The jobs of others that are not over, in the order of their submission. */
+  async unfinished(notOf: string): Promise<(QueuedJob & { owner: string | null })[]> {
+    const rows = await this.#database.query
+      .selectFrom('job')
+      .select(['job_id', 'app_id', 'priority', 'exclusive_key', 'wake_at', 'owner'])
+      .where('state', 'in', ['queued', 'running', 'waiting'])
+      .where('owner', 'is distinct from', notOf)
+      .orderBy('job_id')
+      .execute();
+    return rows.map((row) => ({
+      jobId: row.job_id,
+      appId: row.app_id,
+      priority: row.priority,
+      exclusiveKey: row.exclusive_key,
+      at: row.wake_at,
+      owner: row.owner,
+    }));
+  }
+
+  /** false: the owner is another one by now. */
+  async changeOwner(jobId: string, from: string | null, to: string): Promise<boolean> {
+    const { numUpdatedRows } = await this.#database.query
+      .updateTable('job')
+      .set({ owner: to })
+      .where('job_id', '=', jobId)
+      .where('owner', from === null ? 'is' : '=', from)
       .where('ended_at', 'is', null)
       .executeTakeFirst();
     return numUpdatedRows > 0n;
   }
 
-  /** The process that ran it is gone. */
-  async interrupt(jobId: string, error: JobError): Promise<void> {
-    await this.#database.query
-      .updateTable('job')
-      .set((set) => ({
-        state: 'failed',
-        epoch: set('epoch', '+', 1),
-        error: JSON.stringify(error),
-        ended_at: this.#now(),
-      }))
-      .where('job_id', '=', jobId)
-      .where('ended_at', 'is', null)
-      .execute();
-  }
-
-  /** The state it is in then: a queued job is cancelled at once. */
-  async requestCancel(jobId: string): Promise<JobState | null> {
-    const now = this.#now();
-    await this.#database.query
-      .updateTable('job')
-      .set({ state: 'cancelled', ended_at: now, cancel_requested_at: now })
-      .where('job_id', '=', jobId)
-      .where('state', '=', 'queued')
-      .execute();
-    await this.#database.query
-      .updateTable('job')
-      .set({ cancel_requested_at: now })
-      .where('job_id', '=', jobId)
-      .where('ended_at', 'is', null)
-      .execute();
-    return (await this.get(jobId))?.state ?? null;
-  }
-
-  async inState(state: JobState): Promise<string[]> {
+  /** Jobs that are over, and whose leftovers may go. */
+  async toCleanUp(most: number): Promise<{ jobId: string; appId: string; progress: Record<string, Json> }[]> {
     const rows = await this.#database.query
       .selectFrom('job')
-      .select('job_id')
-      .where('state', '=', state)
-      .orderBy('job_id')
+      .select(['job_id', 'app_id', 'progress'])
+      .where('clean_up_at', '<=', this.#now())
+      .orderBy('clean_up_at')
+      .limit(most)
       .execute();
-    return rows.map(({ job_id }) => job_id);
-  }
-
-  async addPages(jobId: string, pages: readonly JobPage[]): Promise<void> {
-    if (pages.length === 0) return;
-    const rows = pages.map((page) => ({
-      job_id: jobId,
-      n: page.n,
-      record: JSON.stringify(page),
-      body: null,
+    return rows.map((row) => ({
+      jobId: row.job_id,
+      appId: row.app_id,
+      progress: JSON.parse(row.progress) as Record<string, Json>,
     }));
-    await this.#database.query.insertInto('job_page').values(rows).execute();
   }
 
-  async keepBody(jobId: string, n: number, body: Uint8Array): Promise<void> {
+  async cleanedUp(jobId: string): Promise<void> {
     await this.#database.query
-      .updateTable('job_page')
-      .set({ body })
+      .updateTable('job')
+      .set({ clean_up_at: null, progress: '{}' })
       .where('job_id', '=', jobId)
-      .where('n', '=', n)
+      .where('ended_at', 'is not', null)
       .execute();
   }
 
-  async pages(jobId: string, { after = 0, limit }: { after?: number; limit: number }): Promise<JobPage[]> {
-    const rows = await this.#database.query
-      .selectFrom('job_page')
-      .select(['record', (select) => select('body', 'is not', null).as('has_body')])
+  #row(jobId: string) {
+    return this.#database.query
+      .selectFrom('job')
+      .select(['app_id', 'priority', 'exclusive_key', 'state'])
       .where('job_id', '=', jobId)
-      .where('n', '>', after)
-      .orderBy('n')
-      .limit(limit)
-      .execute();
-    return rows.map(({ record, has_body }) => ({
-      ...(JSON.parse(record) as JobPage),
-      hasBody: Boolean(has_body),
-    }));
-  }
-
-  async pageBody(jobId: string, n: number): Promise<Uint8Array | null> {
-    const row = await this.#database.query
-      .selectFrom('job_page')
-      .select('body')
-      .where('job_id', '=', jobId)
-      .where('n', '=', n)
       .executeTakeFirst();
-    return row?.body ?? null;
   }
 
-  async addEvents(jobId: string, events: readonly JobEvent[]): Promise<void> {
-    if (events.length === 0) return;
-    const rows = events.map(({ n, type, at, data }) => ({
-      job_id: jobId,
-      n,
-      type,
-      at: Date.parse(at),
-      data: JSON.stringify(data),
-    }));
-    await this.#database.query.insertInto('job_event').values(rows).execute();
+  /** One transaction makes a job wait for a worker, and tells the carrier. */
+  async #toQueue(
+    job: QueuedJob,
+    write: (transaction: Transaction<Records>) => Promise<unknown>,
+  ): Promise<boolean> {
+    const written = await this.#database.query.transaction().execute(async (transaction) => {
+      if ((await write(transaction)) === false) return false;
+      await this.#carrier.enqueue(transaction, job);
+      return true;
+    });
+    if (written) this.#carrier.enqueued(job);
+    return written;
   }
 
-  async events(jobId: string, { after = 0, limit }: { after?: number; limit: number }): Promise<JobEvent[]> {
-    const rows = await this.#database.query
-      .selectFrom('job_event')
-      .select(['n', 'type', 'at', 'data'])
-      .where('job_id', '=', jobId)
-      .where('n', '>', after)
-      .orderBy('n')
-      .limit(limit)
-      .execute();
-    return rows.map(({ n, type, at, data }) => ({
-      n,
-      type: type as JobEvent['type'],
-      at: new Date(at).toISOString(),
-      data: JSON.parse(data) as JobEvent['data'],
-    }));
+  /** One transaction of the worker that has the job, with its last news. */
+  async #under(
+    jobId: string,
+    epoch: number,
+    news: JobNews,
+    write: (transaction: Transaction<Records>) => Promise<unknown>,
+  ): Promise<boolean> {
+    return this.#database.query.transaction().execute(async (transaction) => {
+      if (!(await writeNews(transaction, jobId, epoch, news))) return false;
+      await write(transaction);
+      return true;
+    });
+  }
+
+  async #event(transaction: Transaction<Records>, jobId: string, data: Record<string, Json>): Promise<void> {
+    const event = { type: 'state' as const, at: new Date(this.#now()).toISOString(), data };
+    await writeNews(transaction, jobId, null, { stats: null, pages: [], events: [event], bodies: [] });
   }
 
   async #byIdempotency(
@@ -326,6 +536,9 @@ function asJob(row: Selectable<Records['job']>): Job {
     createdAt: new Date(row.created_at).toISOString(),
     startedAt: time(row.started_at),
     endedAt: isOver(state) ? time(row.ended_at) : null,
+    wakesAt: time(row.wake_at),
+    priority: row.priority,
+    rerunOf: row.rerun_of,
     submittedBy: { clientId: row.client_id, username: row.username },
     stats: JSON.parse(row.stats) as JobStats,
     output: parsed(row.output) as Json | null,

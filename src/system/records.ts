@@ -15,6 +15,9 @@ export interface Records {
   job_page: JobPageRecord;
   job_event: JobEventRecord;
   lease: LeaseRecord;
+  worker: WorkerRecord;
+  schedule: ScheduleRecord;
+  schedule_run: ScheduleRunRecord;
 }
 
 interface ApplicationRecord {
@@ -116,10 +119,32 @@ interface JobRecord {
   state: string;
   /** Raised whenever a worker takes the job. */
   epoch: number;
+  /** The worker that has it, or, in a queue of its own, will have it. */
+  owner: string | null;
+  priority: number;
+  /** Of the jobs with the same key one runs at a time. */
+  exclusive_key: string | null;
+  /** JSON: when it is tried again, and how long it may take. */
+  policy: string;
+  /** How often its retry policy has sent it back. */
+  retries: number;
+  /** While it waits: when it goes on. */
+  wake_at: number | null;
+  /** JSON, by step: what its operations go on from. */
+  progress: string;
+  /** The numbers of its last page and event. */
+  page_count: number;
+  event_count: number;
+  rerun_of: string | null;
+  /** When its checkpoints, staging tables and secrets go; null: they are gone, or it is not over. */
+  clean_up_at: number | null;
   created_at: number;
   started_at: number | null;
   ended_at: number | null;
+  /** After the page that is under way. */
   cancel_requested_at: number | null;
+  /** At once. */
+  abort_requested_at: number | null;
   /** JSON, when it has succeeded. */
   output: string | null;
   /** JSON, when it has failed. */
@@ -154,4 +179,45 @@ interface LeaseRecord {
   name: string;
   holder: string;
   until: number;
+}
+
+/** A process that runs jobs, where the queue is its own. */
+interface WorkerRecord {
+  owner: string;
+  seen_at: number;
+}
+
+interface ScheduleRecord {
+  app_id: string;
+  name: string;
+  /** JSON by the schema of schedules, without `paused`. */
+  body: string;
+  /** Who saved it; its jobs run in this name. */
+  client_id: string;
+  username: string | null;
+  /** Null: it is paused, or never fires again. */
+  next_at: number | null;
+  /** Null: it is not paused. */
+  paused_because: string | null;
+  /** Failed runs in a row. */
+  failures: number;
+  changed_at: number;
+}
+
+/** A firing of a schedule. */
+interface ScheduleRunRecord {
+  app_id: string;
+  name: string;
+  /** The time that it stands for; with the schedule, the idempotency key of its job. */
+  fire_at: number;
+  cause: string;
+  /** held: behind another one; due: to be submitted; submitted; over; skipped; refused. */
+  state: string;
+  client_id: string;
+  username: string | null;
+  job_id: string | null;
+  /** When it is over: the last state of its job; null: the job was deleted before anybody looked. */
+  outcome: string | null;
+  /** Why it was skipped or refused. */
+  why: string | null;
 }

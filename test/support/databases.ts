@@ -23,6 +23,10 @@ export function onEachDatabase(
   tests: (newPlace: () => Promise<Place>, kind: DatabaseKind) => void,
 ): void {
   describe(`${name} [sqlite]`, () => tests(sqlitePlace, 'sqlite'));
+  onPostgres(name, (newPlace) => tests(newPlace, 'postgres'));
+}
+
+export function onPostgres(name: string, tests: (newPlace: () => Promise<Place>) => void): void {
   const missing = whyNoPostgres();
   if (missing !== null && isRequired('postgres')) {
     describe(`${name} [postgres]`, () => {
@@ -31,7 +35,7 @@ export function onEachDatabase(
     return;
   }
   const skip = missing === null ? false : missing;
-  describe(`${name} [postgres]`, { skip }, () => tests(postgresPlace, 'postgres'));
+  describe(`${name} [postgres]`, { skip }, () => tests(postgresPlace));
 }
 
 export async function sqlitePlace(): Promise<Place> {

@@ -57,7 +57,7 @@ export async function startJobBench(
       return body.result.items;
     },
     async log(jobId) {
-      const events = await service.system.jobs.events(jobId, { limit: 10_000 });
+      const events = await service.system.jobs.history.events(jobId, { limit: 10_000 });
       return events
         .filter(({ type }) => type === 'log')
         .map(({ data: { level, text } }) => `${level as string}: ${text as string}`);

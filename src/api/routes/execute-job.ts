@@ -74,6 +74,7 @@ export function executeJobRoutes({ applications, runner, syncWaitSeconds }: Exec
           username: principal.username,
           opName,
           opParams,
+          policy: body.job,
           idempotency: idempotencyOf(request, body),
         });
         const job = await runner.settled(jobId, body.isAsync ? 0 : syncWaitSeconds * 1000);

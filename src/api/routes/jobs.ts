@@ -75,20 +75,52 @@ export function jobRoutes({ jobs, runner }: { jobs: Jobs; runner: JobRunner }): 
     ),
     route(
       {
+        method: 'POST',
+        path: `${path}/{jobId}/resume`,
+        access: 'operator',
+        tag,
+        summary: 'Let a failed or cancelled job go on after its last page',
+        params,
+        answers: { 200: { description: 'The job as it is now', schema: Success(Job) } },
+      },
+      async ({ params: { jobId }, principal }) => {
+        await visible(jobId, principal);
+        return success(await runner.resume(jobId));
+      },
+    ),
+    route(
+      {
+        method: 'POST',
+        path: `${path}/{jobId}/rerun`,
+        access: 'operator',
+        tag,
+        summary: 'Run the same once more, from its beginning, as a job of its own',
+        params,
+        answers: { 202: { description: 'The new job', schema: Success(Job) } },
+      },
+      async ({ params: { jobId }, principal, reply }) => {
+        await visible(jobId, principal);
+        const { jobId: newId } = await runner.rerun(jobId, principal);
+        reply.code(202).header('location', `${path}/${newId}`);
+        return success(await visible(newId, principal));
+      },
+    ),
+    route(
+      {
         method: 'GET',
         path: `${path}/{jobId}/pages`,
         access: 'viewer',
         tag,
         summary: 'Read what was sent and received, page by page; secrets are blotted out',
         params,
-        query: KeysetQuery,
+        query: KeysetQuery.extend({ after: z.coerce.number().int().min(0).optional() }),
         answers: { 200: { description: 'The pages', schema: Success(KeysetPage(JobPage)) } },
       },
       async ({ params: { jobId }, query, principal }) => {
         await visible(jobId, principal);
-        const list = ({ after, limit }: { after: string | undefined; limit: number }) =>
-          jobs.pages(jobId, { after: Number(after ?? 0) || 0, limit });
-        return success(await keysetPage(query, list, ({ n }) => String(n)));
+        const { after = 0, limit } = query;
+        const list = (ask: { limit: number }) => jobs.history.pages(jobId, { after, limit: ask.limit });
+        return success(await keysetPage({ limit }, list, ({ n }) => String(n)));
       },
     ),
     route(
@@ -103,7 +135,7 @@ export function jobRoutes({ jobs, runner }: { jobs: Jobs; runner: JobRunner }): 
       },
       async ({ params: { jobId, n }, principal, reply }) => {
         await visible(jobId, principal);
-        const body = await jobs.pageBody(jobId, n);
+        const body = await jobs.history.pageBody(jobId, n);
         if (!body) throw new ServiceError('not_found', `the response of page ${n} is not kept`);
         reply.type('text/plain; charset=utf-8').header('x-content-type-options', 'nosniff');
         return inflate(body);

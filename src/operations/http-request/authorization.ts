@@ -1,4 +1,4 @@
-import type { Route } from '../../http/connect.ts';
+import { proxyAuthorization, type Route } from '../../http/connect.ts';
 import { Redactor } from '../../http/redaction.ts';
 import type { Auth } from '../../model/source.ts';
 import { apiKey } from './authorization/api-key.ts';
@@ -40,6 +40,35 @@ export function withoutKey(url: string, { credentials, secrets }: Authorizer): s
 
 /** `auth` complete with its secrets; what is missing or cannot be sent is an error at once. */
 export function createAuthorizer(auth: Auth, parts: AuthorizerParts): Authorizer {
+  return withSecretsOf(parts.route?.proxy, authorizerOf(auth, parts));
+}
+
+/** A proxy may pass on what it alone should see, and a system show it. */
+function withSecretsOf(proxy: string | undefined, authorizer: Authorizer): Authorizer {
+  const authorization = proxy === undefined ? null : proxyAuthorization(new URL(proxy));
+  if (proxy === undefined || authorization === null) return authorizer;
+  const ofProxy = [decodeURIComponent(new URL(proxy).password), authorization.replace('Basic ', '')];
+  let own = authorizer.secrets;
+  let all = [...own, ...ofProxy];
+  return {
+    apply: (request) => authorizer.apply(request),
+    sign: (request) => authorizer.sign(request),
+    renew: (refused) => authorizer.renew(refused),
+    judged: (sent, verdict) => authorizer.judged(sent, verdict),
+    get credentials() {
+      return authorizer.credentials;
+    },
+    get secrets() {
+      if (own !== authorizer.secrets) {
+        own = authorizer.secrets;
+        all = [...own, ...ofProxy];
+      }
+      return all;
+    },
+  };
+}
+
+function authorizerOf(auth: Auth, parts: AuthorizerParts): Authorizer {
   switch (auth.type) {
     case 'none':
       return inactive;

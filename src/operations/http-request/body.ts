@@ -2,7 +2,9 @@ import { bodyTypes } from '../../model/http-request.ts';
 import { randomBytes } from 'node:crypto';
 import { didYouMean } from '../../model/did-you-mean.ts';
 import type { HeaderList } from './header-list.ts';
-import { isExactNumber, jsonFaultAt, parseExactJson, TableEncodingError } from './table-encoding.ts';
+import { isRawNumber, parseExact } from '../../tables/exact-json.ts';
+import { jsonFaultAt } from './json-fault.ts';
+import { TableEncodingError } from './table-encoding.ts';
 import { encodeRfc3986, isRecord, kindOf } from './url.ts';
 
 /** A body that cannot be built. `path` is the field at fault, such as `request.body.upload.file.tableName`. */
@@ -115,13 +117,13 @@ function plainText(content: BodyContent): string {
 
 function objectOf(content: BodyContent): Record<string, unknown> {
   const value = 'text' in content ? parseBody(content.text) : content.value;
-  if (isRecord(value) && !isExactNumber(value)) return value;
+  if (isRecord(value) && !isRawNumber(value)) return value;
   throw invalid('request.body', `must be an object for this body type, not ${kindOf(value)}`);
 }
 
 function parseBody(text: string): unknown {
   try {
-    return parseExactJson(text);
+    return parseExact(text);
   } catch (cause) {
     const offset = jsonFaultAt(text);
     const lines = text.slice(0, offset).split('\n');
@@ -266,7 +268,10 @@ function tableReference(value: unknown, path: string, alsoKnown: readonly string
   checkProperties(value, ['sourceName', 'spaceName', 'tableName', ...alsoKnown], path);
   return {
     sourceName: text(value, 'sourceName', path),
-    ...(value.spaceName === undefined ? {} : { spaceName: text(value, 'spaceName', path) }),
+    // The root of a file source is "".
+    ...(value.spaceName !== undefined && {
+      spaceName: value.spaceName === '' ? '' : text(value, 'spaceName', path),
+    }),
     tableName: text(value, 'tableName', path),
   };
 }

@@ -4,10 +4,11 @@ import type { HttpSource } from '../../model/source.ts';
 import type { Route } from '../../http/connect.ts';
 import type { HttpClient, HttpResponse, SendOptions } from '../../http/http-client.ts';
 import type { OutgoingRequest } from '../../http/request.ts';
-import { defaultRetry } from '../../http/retry.ts';
-import type { JobReport } from '../operation.ts';
+import { defaultRetry, delayAfterStatus } from '../../http/retry.ts';
+import type { JobReport, Paused } from '../operation.ts';
 import type { Authorizer } from './authorization.ts';
 import type { PreparedRequest } from './interceptors/interceptor.ts';
+import { LONGEST_PAUSE_MS } from './pause.ts';
 import { RateLimiter } from './rate-limiter.ts';
 
 export interface Exchanged<Result> {
@@ -17,7 +18,14 @@ export interface Exchanged<Result> {
   tries: number;
 }
 
+/** Whether a job may give its place away for as long as a system asks it to wait. */
+export interface LongWaits {
+  /** null: no. Then shorter waits are waited for, and after longer ones the answer counts as it is. */
+  until(waitMs: number): Promise<Paused | null>;
+}
+
 const UNAUTHORIZED = 401;
+const LONGEST_WAIT_MS = 24 * 3_600_000;
 
 /** Sends the requests of one run: options, authorization, rate limit, the second try after a 401. */
 export class Exchange {
@@ -26,6 +34,7 @@ export class Exchange {
   readonly #authorizer: Authorizer;
   readonly #report: JobReport;
   readonly #limiters: RateLimiter[];
+  readonly #longWaits: LongWaits | null;
 
   constructor(parts: {
     client: HttpClient;
@@ -35,11 +44,13 @@ export class Exchange {
     report: JobReport;
     signal: AbortSignal;
     mayHaveCredentials: (url: URL) => boolean;
+    longWaits: LongWaits | null;
   }) {
     const { options, source } = parts;
     this.#client = parts.client;
     this.#authorizer = parts.authorizer;
     this.#report = parts.report;
+    this.#longWaits = parts.longWaits;
     this.#limiters = [options.rateLimit, source?.rateLimit].flatMap((limit) =>
       limit ? [new RateLimiter(limit)] : [],
     );
@@ -48,7 +59,11 @@ export class Exchange {
       readTimeoutMs: options.readTimeout * 1000,
       writeTimeoutMs: options.writeTimeout * 1000,
       totalTimeoutMs: options.totalTimeout && options.totalTimeout * 1000,
-      retry: { ...defaultRetry, tries: options.retry === false ? 1 : options.retry.tries },
+      retry: {
+        ...defaultRetry,
+        tries: options.retry === false ? 1 : options.retry.tries,
+        ...(parts.longWaits && { longestRetryAfterMs: LONGEST_PAUSE_MS }),
+      },
       redirects: options.redirects,
       credentials: parts.authorizer.credentials,
       mayHaveCredentials: parts.mayHaveCredentials,
@@ -64,14 +79,24 @@ export class Exchange {
     read: (response: HttpResponse) => Promise<Result>,
   ): Promise<Exchanged<Result>> {
     const first = await this.#once(request, withCredentials, read);
-    if (first.statusCode !== UNAUTHORIZED || !withCredentials || !(await this.#authorizer.renew(first.sent)))
-      return first;
+    if (!withCredentials) return first;
+    if (first.statusCode !== UNAUTHORIZED) this.#authorizer.judged(first.sent, 'accepted');
+    else if (await this.#authorizer.renew(first.sent)) return this.#onceMore(request, read, first.tries);
+    return first;
+  }
+
+  async #onceMore<Result>(
+    request: PreparedRequest,
+    read: (response: HttpResponse) => Promise<Result>,
+    triesBefore: number,
+  ): Promise<Exchanged<Result>> {
     this.#report.log(
       'info',
       'the system answered 401: a new token was obtained, and the request is sent once more',
     );
     const again = await this.#once(await this.#authorizer.apply(withoutSourceHeaders(request)), true, read);
-    return { ...again, tries: again.tries + first.tries };
+    this.#authorizer.judged(again.sent, again.statusCode === UNAUTHORIZED ? 'refused again' : 'accepted');
+    return { ...again, tries: again.tries + triesBefore };
   }
 
   async #once<Result>(
@@ -102,24 +127,40 @@ export class Exchange {
           this.#report.log('warn', `${what}; the request is tried again in ${(waitMs / 1000).toFixed(1)} s`);
         },
       },
-      (response) => {
+      async (response) => {
         statusCode = response.statusCode;
+        await this.#pauseFor(request.method, response);
         return read(response);
       },
     );
     return { result, sent, tries, statusCode };
   }
+
+  async #pauseFor(method: string, { statusCode, retryAfterMs }: HttpResponse): Promise<void> {
+    if (!this.#longWaits || retryAfterMs === null || retryAfterMs <= LONGEST_PAUSE_MS) return;
+    const asAllowed = { ...this.#options.retry, longestRetryAfterMs: LONGEST_WAIT_MS };
+    if (delayAfterStatus(method, statusCode, retryAfterMs, 1, asAllowed) === null) return;
+    const paused = await this.#longWaits.until(retryAfterMs);
+    if (paused) throw paused;
+  }
 }
 
 /** How the hosts of a source are reached, if not in the usual way. */
 export function routeOf(source: HttpSource | null): Route {
-  const { tls, proxy } = source ?? {};
+  const { tls, proxy, proxyPassword } = source ?? {};
   return {
-    ...(proxy !== undefined && { proxy }),
+    ...(proxy !== undefined && { proxy: withPassword(proxy, proxyPassword) }),
     ...(tls && {
       tls: { rejectUnauthorized: tls.rejectUnauthorized, ...(tls.ca !== undefined && { ca: tls.ca }) },
     }),
   };
+}
+
+function withPassword(proxy: string, password: string | undefined): string {
+  if (password === undefined) return proxy;
+  const url = new URL(proxy);
+  url.password = encodeURIComponent(password.toWellFormed());
+  return url.href;
 }
 
 /** So that a renewed token takes the place of the old one, and what a script has set stays. */

@@ -3,6 +3,7 @@ import { checkFileName } from '../../files/file-names.ts';
 import type { HttpClient } from '../../http/http-client.ts';
 import { contractMethods, HttpRequest } from '../../model/http-request.ts';
 import { ServiceError } from '../../model/errors.ts';
+import type { JobStats } from '../../model/job.ts';
 import type { Json } from '../../model/json.ts';
 import { builtInSources, type HttpSource } from '../../model/source.ts';
 import type { Model } from '../../model/table.ts';
@@ -13,19 +14,29 @@ import type { Definitions } from '../../system/definitions.ts';
 import type { Sources } from '../../system/sources.ts';
 import type { TableStore } from '../../tables/table-store.ts';
 import { sourceOfType, type DataPlaces } from '../data-places.ts';
-import { Cancelled, type Operation, type OperationContext } from '../operation.ts';
+import { Fenced, type Operation, type OperationContext } from '../operation.ts';
+import { eachAtOnce } from './at-once.ts';
 import { createAuthorizer, redactorOf, type Authorizer, type OAuthTokens } from './authorization.ts';
 import { Exchange, routeOf } from './exchange.ts';
 import { HomeHost, withheldFrom } from './home-host.ts';
 import type { InterceptorRegistry } from './interceptors/interceptor.ts';
 import { TableLoads, type NamedModels } from './load-tables.ts';
+import { LoopState } from './loop-state.ts';
 import { PageCommitter } from './page-committer.ts';
 import { PagedRequest } from './paged-request.ts';
+import { longWaits } from './pause.ts';
 import { RequestScripts } from './request-scripts.ts';
 import { FileSaver } from './save-to-file.ts';
-import { requireTable, sourceRecords, sourceTableName } from './source-records.ts';
+import {
+  inputSource,
+  isInput,
+  noSource,
+  requireTable,
+  sourceTableName,
+  tableSource,
+  type Source,
+} from './source-records.ts';
 import { transmitTables } from './transmit-tables.ts';
-import type { TableTally } from './table-tally.ts';
 
 export interface HttpRequestParts {
   client: HttpClient;
@@ -52,13 +63,18 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
     this.#parts = parts;
   }
 
-  async check(appId: string, params: HttpRequest): Promise<void> {
+  async check(appId: string, params: HttpRequest, as: 'job' | 'step'): Promise<void> {
     this.#checkMethod(params.request.method);
     await this.#source(appId, params);
     const { sourceTable, target } = params;
-    if (sourceTable) {
+    if (sourceTable && isInput(sourceTable) && as === 'job') {
+      const problem = 'sourceTable.source: "input" stands for the data of a scenario, and this is none';
+      throw new ServiceError('unknown_source', problem, { path: 'sourceTable.source' });
+    }
+    if (sourceTable && !isInput(sourceTable)) {
       const table = sourceTableName(sourceTable, '');
-      await requireTable(await this.#parts.places.tables(appId), table, 'sourceTable.table');
+      if (as === 'job')
+        await requireTable(await this.#parts.places.tables(appId), table, 'sourceTable.table');
     }
     if (target?.source !== undefined) {
       sourceOfType(
@@ -73,6 +89,12 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
     }
   }
 
+  targetOf({ target }: HttpRequest): string | null {
+    if (target?.table === undefined) return null;
+    const { source = target.action === 'save to file' ? 'files' : 'local', space, table } = target;
+    return JSON.stringify([source, space ?? null, table]);
+  }
+
   async run(params: HttpRequest, context: OperationContext): Promise<Json> {
     const { appId, jobId, step, epoch, report } = context;
     const run = this.#parts.scripts.openRun(appId);
@@ -81,47 +103,67 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
       await checkScripts(params, this.#parts.scripts, appId);
       const store = await this.#parts.places.tables(appId);
       const claimed = await store.claim(jobId, step, epoch);
-      if (!claimed) throw new ServiceError('interrupted', 'another worker has taken the job');
+      if (!claimed) throw new Fenced('another worker has taken the job');
+      const state = new LoopState(claimed.cursor);
       const saver = await this.#saver(appId, params);
+      await this.#restore(state, context, saver);
       const request = await this.#pagedRequest(params, context, scripts, store, saver);
-      if (params.sourceTable) {
-        report.stats.total = await store.count(sourceTableName(params.sourceTable, jobId));
-      }
       const committer = new PageCommitter({
         store,
         variables: this.#parts.variables,
         context,
-        mayOverlap: params.request.method === 'GET',
+        state,
+        saver,
+        mayOverlap: params.request.method === 'GET' && params.request.options.concurrency === 1,
         pageNumber: claimed.page,
       });
-      await this.#loop(params, context, store, request, committer);
+      const source = await openSource(params, context, store, state);
+      try {
+        await this.#loop(params, context, source, state, request, committer);
+      } finally {
+        await source.close();
+      }
       await store.finish(jobId, step, epoch);
-      return outputOf(report.stats, committer.tally, saver);
+      return outputOf(state, saver);
     } finally {
       run.close();
     }
   }
 
+  /** Goes on where a worker before this one has stopped. */
+  async #restore(
+    { restored }: LoopState,
+    { appId, variables, report }: OperationContext,
+    saver: FileSaver | null,
+  ): Promise<void> {
+    if (!restored) return;
+    await this.#parts.variables.set(appId, restored.application);
+    variables.apply({ application: restored.application, executionContext: {} });
+    variables.restore(restored.executionContext);
+    saver?.restore(restored.files);
+    Object.assign(report.stats, furtherOf(report.stats, restored.stats));
+  }
+
   async #loop(
-    params: HttpRequest,
-    context: OperationContext,
-    store: TableStore,
+    { request: { options } }: HttpRequest,
+    { report, stopSignal }: OperationContext,
+    source: Source,
+    state: LoopState,
     request: PagedRequest,
     committer: PageCommitter,
   ): Promise<void> {
-    const { report, jobId } = context;
     try {
-      for await (const record of sourceRecords(params, store, jobId)) {
-        for await (const page of request.pages(record)) {
+      await eachAtOnce(source.records(), options.concurrency, async (record, failed) => {
+        for await (const page of request.pages(record, state.of(record))) {
           await committer.commit(page);
-          if (context.stopSignal.aborted) throw new Cancelled('the job was cancelled after this page');
+          stopSignal.throwIfAborted();
+          failed.throwIfAborted();
         }
-        report.stats.sourceRecords += record.count;
-      }
+      });
     } finally {
       await committer.settle();
-      // After the pages before it, so that the page log has their order.
-      if (request.failedPage) report.page(request.failedPage.log, request.failedPage.body);
+      // After the pages before them, so that the page log has their order.
+      for (const { log, body } of request.failedPages) report.page(log, body);
     }
   }
 
@@ -134,6 +176,7 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
   ): Promise<PagedRequest> {
     const { appId, jobId, report, signal } = context;
     const { request: config, target } = params;
+    const { concurrency, retry } = config.options;
     const source = await this.#source(appId, params);
     const authorizer = this.#authorizer(source, params, context, scripts);
     report.redactWith((text) => redactorOf(authorizer).text(text));
@@ -149,6 +192,8 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
       report,
       signal,
       mayHaveCredentials: (url) => home.trusts(url),
+      // With others under way the job keeps its place.
+      longWaits: concurrency === 1 && retry !== false ? longWaits(context, retry.tries) : null,
     });
     const loads =
       target?.action === 'parse JSON'
@@ -262,6 +307,28 @@ async function checkScripts(
   }
 }
 
+/** Behind the last committed record; what belongs to it is known from the checkpoint. */
+async function openSource(
+  { sourceTable }: HttpRequest,
+  { jobId, input, report }: OperationContext,
+  store: TableStore,
+  state: LoopState,
+): Promise<Source> {
+  if (!sourceTable) return noSource(state.source, input);
+  const source = isInput(sourceTable)
+    ? inputSource(sourceTable, state.source, input)
+    : await tableSource(sourceTable, state.source, store, jobId);
+  report.stats.total = source.total;
+  state.endsAt(source.until);
+  return source;
+}
+
+/** The checkpoint and the record of the job are not written at the same moment: whichever is further counts. */
+function furtherOf(a: JobStats, b: JobStats): Partial<JobStats> {
+  const counts = ['requests', 'pages', 'records', 'bytes', 'sourceRecords'] as const;
+  return Object.fromEntries(counts.map((name) => [name, Math.max(a[name], b[name])]));
+}
+
 async function requireModel(models: NamedModels, name: string): Promise<void> {
   if (await models.find(name)) return;
   const known = await models.names();
@@ -272,16 +339,10 @@ async function requireModel(models: NamedModels, name: string): Promise<void> {
   );
 }
 
-function outputOf(
-  { pages, records, bytes }: OperationContext['report']['stats'],
-  tally: TableTally,
-  saver: FileSaver | null,
-): Json {
+function outputOf({ counts, tally }: LoopState, saver: FileSaver | null): Json {
   return {
-    pages,
-    records,
-    bytes,
-    tables: tally.list(),
+    ...counts,
+    tables: tally.list().map((table) => ({ ...table })),
     ...(saver && { files: saver.files.map((file) => ({ ...file })) }),
   };
 }

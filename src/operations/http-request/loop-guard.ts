@@ -4,10 +4,25 @@ import { ServiceError } from '../../model/errors.ts';
 /** So many rounds of the very same request and answer, with rows loaded, are a loop. */
 const ROUNDS = 3;
 
+/** The last rounds, as far as they were alike. */
+export interface LoopRounds {
+  last: string;
+  rounds: number;
+}
+
 /** Notices paging that goes in a circle of one. Polling that loads nothing is none. */
 export class LoopGuard {
-  #last = '';
-  #rounds = 0;
+  #last: string;
+  #rounds: number;
+
+  constructor(before: LoopRounds | null) {
+    this.#last = before?.last ?? '';
+    this.#rounds = before?.rounds ?? 0;
+  }
+
+  get rounds(): LoopRounds {
+    return { last: this.#last, rounds: this.#rounds };
+  }
 
   check(requestHash: string, responseHash: string, rows: number): void {
     const round = `${requestHash} ${responseHash}`;

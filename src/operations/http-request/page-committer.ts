@@ -1,69 +1,132 @@
 import type { ApplicationVariables } from '../../system/application-variables.ts';
 import type { TableStore } from '../../tables/table-store.ts';
 import type { OperationContext } from '../operation.ts';
+import type { LoopState } from './loop-state.ts';
 import type { Page } from './paged-request.ts';
-import { TableTally } from './table-tally.ts';
+import type { FileSaver } from './save-to-file.ts';
+
+interface Waiting {
+  page: Page;
+  resolve: () => void;
+  reject: (error: unknown) => void;
+}
+
+/** Pages of records that are worked on at once share a transaction where they come together: up to so many. */
+const MOST_TOGETHER = 64;
+const MOST_ROWS_TOGETHER = 1_000;
 
 /**
- * Commits pages in their order, each in one transaction: the rows, and in the cursor the variables, the next URL and
- * the iteration. While a page is loaded, the next one may be fetched and parsed already, but only where asking for
- * it changes nothing out there: a GET whose page before it is not committed in the end did no harm.
+ * Commits pages in the order in which they come, in one transaction each: the rows, and in the cursor the variables,
+ * the next URL and the iteration. While a page is loaded, the next one may be fetched and parsed already, but only
+ * where asking for it changes nothing out there: a GET whose page before it is not committed in the end did no harm.
  */
 export class PageCommitter {
-  readonly tally = new TableTally();
-  readonly #store: TableStore;
-  readonly #variables: ApplicationVariables;
-  readonly #context: OperationContext;
-  readonly #mayOverlap: boolean;
+  readonly #parts: PageCommitterParts;
   #pageNumber: number;
-  #underWay: Promise<void> = Promise.resolve();
+  #waiting: Waiting[] = [];
+  #working: Promise<void> | null = null;
+  #before: Promise<void> = Promise.resolve();
+  /** Once a page could not be committed, those behind it must not be. */
+  #failure: { reason: unknown } | null = null;
 
-  constructor(parts: {
-    store: TableStore;
-    variables: ApplicationVariables;
-    context: OperationContext;
-    mayOverlap: boolean;
-    pageNumber: number;
-  }) {
-    this.#store = parts.store;
-    this.#variables = parts.variables;
-    this.#context = parts.context;
-    this.#mayOverlap = parts.mayOverlap;
+  constructor(parts: PageCommitterParts) {
+    this.#parts = parts;
     this.#pageNumber = parts.pageNumber;
   }
 
   /** Resolves when the next page may be asked for; throws what went wrong with this page or the one before. */
   async commit(page: Page): Promise<void> {
-    await this.#underWay;
-    this.#context.variables.apply(page.changes);
-    this.#underWay = this.#commit(page);
-    if (this.#mayOverlap)
-      this.#underWay.catch(() => undefined); // thrown to whoever waits for it next
-    else await this.#underWay;
+    const { mayOverlap } = this.#parts;
+    if (mayOverlap) await this.#before;
+    page.variables.apply(page.changes);
+    const committed = new Promise<void>((resolve, reject) => this.#waiting.push({ page, resolve, reject }));
+    this.#working ??= this.#work();
+    if (!mayOverlap) return committed;
+    committed.catch(() => undefined); // thrown to whoever waits for it next
+    this.#before = committed;
   }
 
   /** Until the last page is committed. */
   async settle(): Promise<void> {
-    await this.#underWay;
+    await this.#before;
+    await this.#working;
   }
 
-  async #commit(page: Page): Promise<void> {
-    const { jobId, step, epoch, report, appId } = this.#context;
-    const cursor = JSON.stringify({
-      recordKey: page.record.key,
-      iteration: page.iteration,
-      next: page.next?.url ?? null,
-      changes: page.changes,
+  async #work(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const together = this.#next();
+      try {
+        if (this.#failure) throw this.#failure.reason;
+        await this.#commit(together.map(({ page }) => page));
+        for (const { resolve } of together) resolve();
+      } catch (error) {
+        if (together.length > 1 && !this.#failure) {
+          // One of them is at fault: each alone tells which.
+          this.#waiting.unshift(...together.map((waiting) => ({ ...waiting, page: alone(waiting.page) })));
+          continue;
+        }
+        this.#failure ??= { reason: error };
+        for (const { reject } of together) reject(error);
+      }
+    }
+    this.#working = null;
+  }
+
+  #next(): Waiting[] {
+    let [count, rows] = [0, 0];
+    for (const { page } of this.#waiting) {
+      rows += page.log.records;
+      if (count > 0 && (page.isAlone || count >= MOST_TOGETHER || rows > MOST_ROWS_TOGETHER)) break;
+      count += 1;
+      if (page.isAlone) break;
+    }
+    return this.#waiting.splice(0, count);
+  }
+
+  async #commit(pages: readonly Page[]): Promise<void> {
+    const { store, variables, context, state, saver } = this.#parts;
+    const { jobId, step, epoch, report, appId } = context;
+    const counted = { ...report.stats };
+    const application = Object.assign({}, ...pages.map(({ changes }) => changes.application));
+    for (const page of pages) {
+      counted.pages += 1;
+      counted.records += page.log.records;
+      if (page.next === null) counted.sourceRecords += page.record.count;
+    }
+    const next = state.with(pages);
+    const cursor = next.cursor({
+      executionContext: { ...context.variables.executionContext },
+      application,
+      files: saver?.files ?? [],
+      stats: counted,
     });
     const start = performance.now();
-    const loads = page.loads.map(({ load }) => load);
-    await this.#store.commitPage({ jobId, step, epoch, page: this.#pageNumber, cursor, loads });
-    page.log.timing.loadMs = Math.round(performance.now() - start);
-    await this.#variables.set(appId, page.changes.application);
+    const loads = pages.flatMap((page) => page.loads.map(({ load }) => load));
+    await store.commitPage({ jobId, step, epoch, page: this.#pageNumber, cursor, loads });
+    const loadMs = Math.round(performance.now() - start);
+    await variables.set(appId, application);
     this.#pageNumber += 1;
-    this.tally.add(page.loads);
-    report.stats.pages += 1;
-    report.stats.records += page.log.records;
-    report.page(page.log, page.body);
+    next.accept();
+    const { pages: pageCount, records, sourceRecords } = counted;
+    Object.assign(report.stats, { pages: pageCount, records, sourceRecords });
+    for (const { log, body } of pages) {
+      log.timing.loadMs = loadMs;
+      report.page(log, body);
+    }
   }
+}
+
+interface PageCommitterParts {
+  store: TableStore;
+  variables: ApplicationVariables;
+  context: OperationContext;
+  state: LoopState;
+  saver: FileSaver | null;
+  mayOverlap: boolean;
+  /** How many pages are committed already. */
+  pageNumber: number;
+}
+
+function alone(page: Page): Page {
+  return { ...page, isAlone: true };
 }

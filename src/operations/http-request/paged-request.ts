@@ -7,13 +7,14 @@ import type { Redactor } from '../../http/redaction.ts';
 import { ScriptError, type ParsedResult, type ScriptInput } from '../../scripting/script-run.ts';
 import { HttpStatusError, jobErrorOf } from '../failure.ts';
 import type { OperationContext, PageBody } from '../operation.ts';
-import { changesOf, type VariableChanges } from '../variables.ts';
+import { changesOf, type VariableChanges, type Variables } from '../variables.ts';
 import { redactorOf, withoutKey } from './authorization.ts';
 import { buildRequest, configuredUrl, type BuildParts, type BuiltRequest } from './build-request.ts';
 import type { Exchange } from './exchange.ts';
 import type { PreparedRequest } from './interceptors/interceptor.ts';
 import { checkResult, type PageLoad, type TableLoads } from './load-tables.ts';
-import { hashOf, LoopGuard } from './loop-guard.ts';
+import { hashOf, LoopGuard, type LoopRounds } from './loop-guard.ts';
+import type { RecordState } from './loop-state.ts';
 import { pause } from './pause.ts';
 import type { RequestScripts, ScriptContext } from './request-scripts.ts';
 import { saveToFile, type FileSaver } from './save-to-file.ts';
@@ -26,7 +27,15 @@ export interface Page {
   iteration: number;
   loads: PageLoad[];
   changes: VariableChanges;
+  /** Which the changes belong to. */
+  variables: Variables;
+  /** The record has variables of its own. */
+  isApart: boolean;
+  /** It is to be committed in a transaction of its own. */
+  isAlone: boolean;
   next: { url: string; why: string } | null;
+  /** For noticing a loop, should another worker go on. */
+  rounds: LoopRounds | null;
   bytes: number;
   /** For the page log, once the page is committed. */
   log: Omit<JobPage, 'n' | 'hasBody'>;
@@ -45,6 +54,15 @@ export interface PagedRequestParts extends BuildParts {
   maxResponseBytes: number;
 }
 
+/** Which round it is, and of what. */
+interface RoundOf {
+  record: SourceRecord;
+  iteration: number;
+  guard: LoopGuard | null;
+  variables: Variables;
+  isApart: boolean;
+}
+
 interface Received {
   statusCode: number;
   statusMessage: string;
@@ -59,47 +77,55 @@ const NOTHING_PARSED: ParsedResult = { control: null, blocks: [], statusCodeRead
 /** The doWhile loop of one record: a generator of pages, which goes on when its page is committed. */
 export class PagedRequest {
   readonly #parts: PagedRequestParts;
-  #failedPage: Pick<Page, 'log' | 'body'> | null = null;
+  /** What is known of the pages that ended a loop with an error. */
+  readonly failedPages: FailedPage[] = [];
 
   constructor(parts: PagedRequestParts) {
     this.#parts = parts;
   }
 
-  /** What is known of the page that ended the loop with an error. */
-  get failedPage(): Pick<Page, 'log' | 'body'> | null {
-    return this.#failedPage;
-  }
-
-  async *pages(record: SourceRecord): AsyncGenerator<Page> {
-    const { config, scripts, baseUrl, context } = this.#parts;
-    const guard = config.request.options.onRepeat === 'fail' ? new LoopGuard() : null;
-    let url = await configuredUrl(config.request, baseUrl, scripts, this.#scriptContext(record));
-    for (let iteration = 1; ; iteration += 1) {
-      const onFailure = (failed: Pick<Page, 'log' | 'body'>) => {
-        this.#failedPage = failed;
-      };
-      const round = new Round(this.#parts, record, iteration, guard, onFailure);
-      const { page, delayMs } = await round.run(url, this.#scriptContext(record));
+  /** `state`: pages of the record are committed already. */
+  async *pages(record: SourceRecord, state: RecordState | null): AsyncGenerator<Page> {
+    const { config, context } = this.#parts;
+    const { onRepeat, concurrency } = config.request.options;
+    const isApart = concurrency > 1;
+    const variables = isApart ? context.variables.nested(state?.executionContext ?? {}) : context.variables;
+    const guard = onRepeat === 'fail' ? new LoopGuard(state?.rounds ?? null) : null;
+    let url = state ? state.next : await this.#configuredUrl(record, variables);
+    for (let iteration = (state?.iteration ?? 0) + 1; url !== null; iteration += 1) {
+      const round = new Round(this.#parts, { record, iteration, guard, variables, isApart });
+      const { page, delayMs } = await this.#run(round, url, record, variables);
       yield page;
-      if (!page.next) return;
-      if (delayMs > 0) await pause(delayMs, context);
-      url = page.next.url;
+      if (page.next && delayMs > 0) await pause(delayMs, context, !isApart);
+      url = page.next?.url ?? null;
     }
   }
 
-  #scriptContext(record: SourceRecord): ScriptContext {
-    const { context, sourceProperties } = this.#parts;
-    return { variables: context.variables.seenWith(sourceProperties), dataJson: record.dataJson };
+  async #run(round: Round, url: string, record: SourceRecord, variables: Variables) {
+    try {
+      return await round.run(url, this.#scriptContext(record, variables));
+    } catch (error) {
+      if (!this.#parts.context.signal.aborted) this.failedPages.push(round.failed(error));
+      throw error;
+    }
+  }
+
+  #configuredUrl(record: SourceRecord, variables: Variables): Promise<string> {
+    const { config, scripts, baseUrl } = this.#parts;
+    return configuredUrl(config.request, baseUrl, scripts, this.#scriptContext(record, variables));
+  }
+
+  #scriptContext({ dataJson }: SourceRecord, variables: Variables): ScriptContext {
+    return { variables: variables.seenWith(this.#parts.sourceProperties), dataJson };
   }
 }
+
+export type FailedPage = Pick<Page, 'log' | 'body'>;
 
 /** One request and what becomes of its response. */
 class Round {
   readonly #parts: PagedRequestParts;
-  readonly #record: SourceRecord;
-  readonly #iteration: number;
-  readonly #guard: LoopGuard | null;
-  readonly #onFailure: (failed: Pick<Page, 'log' | 'body'>) => void;
+  readonly #of: RoundOf;
   readonly #startedAt = new Date();
   readonly #timing = { sendMs: 0, parseMs: 0, loadMs: 0 };
   #built: BuiltRequest | null = null;
@@ -108,32 +134,16 @@ class Round {
   #tries = 0;
   #hash: string | null = null;
 
-  constructor(
-    parts: PagedRequestParts,
-    record: SourceRecord,
-    iteration: number,
-    guard: LoopGuard | null,
-    onFailure: (failed: Pick<Page, 'log' | 'body'>) => void,
-  ) {
-    this.#onFailure = onFailure;
+  constructor(parts: PagedRequestParts, of: RoundOf) {
     this.#parts = parts;
-    this.#record = record;
-    this.#iteration = iteration;
-    this.#guard = guard;
+    this.#of = of;
+  }
+
+  failed(error: unknown): FailedPage {
+    return { log: this.#log([], null, jobErrorOf(error)), body: this.#body() };
   }
 
   async run(url: string, context: ScriptContext): Promise<{ page: Page; delayMs: number }> {
-    try {
-      return await this.#run(url, context);
-    } catch (error) {
-      if (!this.#parts.context.signal.aborted) {
-        this.#onFailure({ log: this.#log([], null, jobErrorOf(error)), body: this.#body() });
-      }
-      throw error;
-    }
-  }
-
-  async #run(url: string, context: ScriptContext): Promise<{ page: Page; delayMs: number }> {
     const { config, loads, saver, context: job } = this.#parts;
     this.#built = await buildRequest(config.request, url, context, this.#parts);
     this.#warnOfOverriding(this.#built);
@@ -148,7 +158,7 @@ class Round {
     const pageLoads = loads ? await loads.of(result.data, parsed.blocks, input) : [];
     const rows = pageLoads.reduce((sum, { rowCount }) => sum + rowCount, 0);
     const next = this.#next(result, url);
-    if (next) this.#guard?.check(this.#requestHash(), this.#responseHash(received), rows);
+    if (next) this.#of.guard?.check(this.#requestHash(), this.#responseHash(received), rows);
     job.report.stats.bytes += received.bytes;
     return { page: this.#page(pageLoads, changesOf(result.variables), next), delayMs: result.doWhileDelay };
   }
@@ -227,7 +237,7 @@ class Round {
   }
 
   #warnOfOverriding({ overriddenParameters }: BuiltRequest): void {
-    if (this.#iteration === 1 || overriddenParameters.length === 0) return;
+    if (this.#of.iteration === 1 || overriddenParameters.length === 0) return;
     this.#parts.context.report.log(
       'warn',
       `the Parameters script overrides ${overriddenParameters.join(', ')} of the URL that doWhile gave: if paging ` +
@@ -255,11 +265,12 @@ class Round {
 
   #page(loads: PageLoad[], changes: VariableChanges, next: Page['next']): Page {
     return {
-      record: this.#record,
-      iteration: this.#iteration,
+      ...this.#of,
       loads,
       changes,
+      isAlone: false,
       next,
+      rounds: this.#of.guard?.rounds ?? null,
       bytes: this.#received?.bytes ?? 0,
       log: this.#log(loads, next, null),
       body: this.#body(),
@@ -280,8 +291,8 @@ class Round {
     const redactor = this.#redactor();
     const received = this.#received;
     return {
-      record: this.#record.number,
-      iteration: this.#iteration,
+      record: this.#of.record.shownNumber,
+      iteration: this.#of.iteration,
       request: this.#shownRequest(redactor),
       status: received?.statusCode ?? null,
       statusMessage: received && redactor.text(received.statusMessage),

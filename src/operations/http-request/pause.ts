@@ -1,12 +1,40 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Cancelled, type OperationContext } from '../operation.ts';
+import { Paused, type OperationContext } from '../operation.ts';
+import type { LongWaits } from './exchange.ts';
+
+/** A longer pause holds no worker: the job gives its place to others, and goes on from its checkpoint. */
+export const LONGEST_PAUSE_MS = 5_000;
 
 /** Between two pages: whoever cancels the job need not wait for its end. */
-export async function pause(ms: number, { signal, stopSignal }: OperationContext): Promise<void> {
+export async function pause(
+  ms: number,
+  { signal, stopSignal }: OperationContext,
+  mayGiveUpPlace: boolean,
+): Promise<void> {
+  if (mayGiveUpPlace && ms > LONGEST_PAUSE_MS)
+    throw new Paused(Date.now() + ms, `doWhileDelay: the next page is due in ${ms / 1000} s`);
   try {
     await delay(ms, undefined, { signal: AbortSignal.any([signal, stopSignal]) });
   } catch (error) {
-    if (stopSignal.aborted) throw new Cancelled('the job was cancelled between two pages', { cause: error });
+    if (stopSignal.aborted) throw stopSignal.reason;
     throw error;
   }
+}
+
+/**
+ * For as long as a system asks to wait by Retry-After. So often in a row, without a page between, as a request is
+ * tried: a system that never lets anybody in does not keep a job alive for ever.
+ */
+export function longWaits({ step, progress, report }: OperationContext, tries: number): LongWaits {
+  const note = `${step} waits`;
+  return {
+    async until(waitMs) {
+      const { pages } = report.stats;
+      const before = progress.of(note) as { pages: number; waits: number } | null;
+      const waits = before?.pages === pages ? before.waits + 1 : 1;
+      if (waits >= tries) return null;
+      await progress.note(note, { pages, waits });
+      return new Paused(Date.now() + waitMs, `the system asks to wait for ${waitMs / 1000} s`);
+    },
+  };
 }

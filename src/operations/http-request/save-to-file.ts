@@ -30,6 +30,11 @@ export class FileSaver {
     this.#name = name;
   }
 
+  /** Goes on behind the files that a worker before this one has saved. */
+  restore(files: readonly { space: string; name: string; bytes: number }[]): void {
+    this.files.splice(0, this.files.length, ...files);
+  }
+
   get nextName(): { space: string; name: string } {
     const number = this.files.length + 1;
     return { space: this.#space, name: number === 1 ? this.#name : numberedName(this.#name, number) };

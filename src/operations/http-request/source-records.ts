@@ -1,30 +1,52 @@
-import type { HttpRequest } from '../../model/http-request.ts';
+import type { HttpRequest, SourceTable } from '../../model/http-request.ts';
 import { didYouMean } from '../../model/did-you-mean.ts';
 import { ServiceError } from '../../model/errors.ts';
+import type { Json } from '../../model/json.ts';
+import { INPUT_SOURCE } from '../../model/source.ts';
 import type { TableAsk, TableStore } from '../../tables/table-store.ts';
 import { sourceOfType } from '../data-places.ts';
 
-/** What one request is made for: a record, a batch of records, or nothing, where there is no source table. */
+/** What requests are made for: a record, a batch of records, or nothing, where there is no source table. */
 export interface SourceRecord {
-  /** From 1; null: there is no source table. */
-  number: number | null;
+  /** From 1, in the order of the table. */
+  number: number;
+  /** null: there is no source table. */
+  shownNumber: number | null;
   /** `$ctx.data`. */
   dataJson: string;
   /** How many records of the table it stands for. */
   count: number;
-  /** Where the table goes on after it. */
+  /** Of its last row: the table goes on after it. */
   key: string | null;
+}
+
+/** Where reading goes on. */
+export interface SourcePosition {
+  after: string | null;
+  /** How many records, or batches, lie before it. */
+  number: number;
+  /** The last row of all, as it was when the job began. */
+  until: string | null;
+}
+
+/** The records of one job's source, opened. */
+export interface Source {
+  /** Of all records; null: there is no source table. */
+  readonly total: number | null;
+  /** Where its end is. */
+  readonly until: string | null;
+  records(): AsyncGenerator<SourceRecord>;
+  close(): Promise<void>;
 }
 
 /** Records are read this many at once where each gets a request of its own. */
 const READ_AHEAD = 200;
 
-export function sourceTableName(
-  sourceTable: NonNullable<HttpRequest['sourceTable']>,
-  jobId: string,
-): TableAsk {
+export type TableOfSource = NonNullable<HttpRequest['sourceTable']>;
+
+export function sourceTableName(sourceTable: TableOfSource, jobId: string): TableAsk {
   const { defaultSpace } = sourceOfType(sourceTable.source, 'TableSource', 'sourceTable.source');
-  return { space: sourceTable.space ?? defaultSpace, table: sourceTable.table, jobId };
+  return { space: sourceTable.space ?? defaultSpace, table: sourceTable.table ?? '', jobId };
 }
 
 export async function requireTable(store: TableStore, table: TableAsk, path: string): Promise<void> {
@@ -40,36 +62,81 @@ export async function requireTable(store: TableStore, table: TableAsk, path: str
   );
 }
 
+export function isInput(sourceTable: Pick<SourceTable, 'source'>): boolean {
+  return sourceTable.source === INPUT_SOURCE;
+}
+
+/** Without a source table there is one round of requests, and `$ctx.data` is what the scenario was given. */
+export function noSource({ number }: SourcePosition, input: readonly Json[] | null): Source {
+  return {
+    total: null,
+    until: null,
+    async *records() {
+      if (number > 0) return;
+      yield { number: 1, shownNumber: null, dataJson: JSON.stringify(input), count: 0, key: null };
+    },
+    close: async () => {},
+  };
+}
+
+/** The records that the scenario was given, as if they were a table. */
+export function inputSource(
+  { batching, batchSize }: TableOfSource,
+  position: SourcePosition,
+  input: readonly Json[] | null,
+): Source {
+  if (!input) {
+    const problem = 'sourceTable.source: "input" stands for the data of a scenario, and none was given';
+    throw new ServiceError('invalid_configuration', problem, { path: 'sourceTable.source' });
+  }
+  const size = batching ? batchSize : 1;
+  return {
+    total: input.length,
+    until: null,
+    async *records() {
+      for (let number = position.number + 1; (number - 1) * size < input.length; number += 1) {
+        const records = input.slice((number - 1) * size, number * size);
+        const dataJson = JSON.stringify(batching ? records : records[0]);
+        yield { number, shownNumber: number, dataJson, count: records.length, key: null };
+      }
+    },
+    close: async () => {},
+  };
+}
+
 /** Reads a stable picture of the table by the order of its keys, however much is written meanwhile. */
-export async function* sourceRecords(
-  { sourceTable }: HttpRequest,
+export async function tableSource(
+  sourceTable: TableOfSource,
+  position: SourcePosition,
   store: TableStore,
   jobId: string,
-): AsyncGenerator<SourceRecord> {
-  if (!sourceTable) {
-    yield { number: null, dataJson: 'null', count: 0, key: null };
-    return;
-  }
+): Promise<Source> {
   const table = sourceTableName(sourceTable, jobId);
   await requireTable(store, table, 'sourceTable.table');
   const { batching, batchSize } = sourceTable;
-  const rows = await store.openSnapshot(table);
-  try {
-    let number = 0;
-    for (;;) {
-      const batch = await rows.nextBatch(batching ? batchSize : READ_AHEAD);
-      if (!batch) return;
-      if (batching) {
-        number += 1;
-        yield { number, dataJson: batch.rows, count: batch.count, key: batch.lastKey };
-        continue;
+  const { after, until } = position;
+  const rows = await store.openSnapshot(table, { after, until });
+  return {
+    total: await store.count(table),
+    until: rows.lastKey,
+    async *records() {
+      let { number } = position;
+      for (;;) {
+        const batch = await rows.nextBatch(batching ? batchSize : READ_AHEAD);
+        if (!batch) return;
+        const { count, keys } = batch;
+        if (batching) {
+          number += 1;
+          yield { number, shownNumber: number, dataJson: batch.rows, count, key: keys.at(-1) ?? null };
+          continue;
+        }
+        for (const [index, row] of (JSON.parse(batch.rows) as unknown[]).entries()) {
+          number += 1;
+          const key = keys[index] ?? null;
+          yield { number, shownNumber: number, dataJson: JSON.stringify(row), count: 1, key };
+        }
       }
-      for (const row of JSON.parse(batch.rows) as unknown[]) {
-        number += 1;
-        yield { number, dataJson: JSON.stringify(row), count: 1, key: batch.lastKey };
-      }
-    }
-  } finally {
-    await rows.close();
-  }
+    },
+    close: () => rows.close(),
+  };
 }

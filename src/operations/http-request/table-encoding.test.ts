@@ -1,14 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import {
-  encodeTable,
-  jsonFaultAt,
-  parseExactJson,
-  tableContentTypes,
-  TableEncodingError,
-  type TableRows,
-} from './table-encoding.ts';
+import { encodeTable, tableContentTypes, TableEncodingError, type TableRows } from './table-encoding.ts';
 
 async function encoded(rows: TableRows, contentType: string): Promise<string> {
   const chunks: Uint8Array[] = [];
@@ -90,7 +83,8 @@ describe('CSV', () => {
       '7',
     ];
     const batch = `[${numbers.map((number) => `{"n": ${number}, "t": {"n":${number}}}`).join(',')}]`;
-    const lines = numbers.map((number) => `${number},"{""n"":${number}}"`);
+    const shortest = (number: string) => (number === '1.5e3' ? '1500' : number);
+    const lines = numbers.map(shortest).map((number) => `${number},"{""n"":${number}}"`);
     assert.equal(
       await encoded({ columns: ['n', 't'], batches: [batch] }, 'text/csv'),
       `n,t\r\n${lines.join('\r\n')}\r\n`,
@@ -222,88 +216,5 @@ describe('refused', () => {
     const bad = { columns: ['a', 'b'], batches: ['[{"a":1},{}]', '[{"b":"ok"},{"b":"\\ud83d"}]'] };
     await assert.rejects(encoded(bad, 'text/csv'), /surrogate pair.*: row 4, column "b"$/);
     assert.match(await encoded(bad, 'application/x-ndjson'), /"\\ud83d"/, 'JSON can carry it');
-  });
-});
-
-describe('reading JSON', () => {
-  test('exactly as JSON.parse, and written again with the same value', () => {
-    fc.assert(
-      fc.property(fc.json(), (text) => {
-        assert.deepEqual(JSON.parse(JSON.stringify(parseExactJson(text))), JSON.parse(text));
-      }),
-    );
-  });
-
-  test('every number keeps its digits', () => {
-    const digits = fc.stringMatching(/^-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?$/);
-    fc.assert(
-      fc.property(digits, fc.constantFrom('', ' ', '\n'), (number, space) => {
-        const written = JSON.stringify(parseExactJson(`{"a":[1,${space}${number}]}`));
-        const [, came = ''] = /^\{"a":\[1,(.*)\]\}$/.exec(written) ?? [];
-        // A short number may be written in another way, but it is the same number.
-        if (came !== number) {
-          assert.ok(number.replace('-', '').length < 16, number);
-          assert.ok(Number(came) === Number(number), number);
-        }
-      }),
-      { numRuns: 1000 },
-    );
-  });
-
-  test('the place of the fault', () => {
-    const cases: [text: string, faultAt: string][] = [
-      ['^', ''],
-      ['{^', ''],
-      ['{"a":1,^}', '}'],
-      ['[1,^]', ']'],
-      ['[1 ^2]', '2'],
-      ['{^a:1}', 'a'],
-      ['{"a" ^1}', '1'],
-      ['{"a": ^x}', 'x'],
-      ['{"a":1}\n^{', '{'],
-      ['{"a":^"unclosed}', '"'],
-      ['{"a":^"bad \\x"}', '"'],
-      ['{"a":^\'x\'}', "'"],
-      ['{"a": ^01}', '0'],
-      ['[1^}', '}'],
-      ['{^]', ']'],
-      ['^]', ']'],
-      ['[^,1]', ','],
-      ['["a"^:1]', ':'],
-      ['{"a":1 ^"b"}', '"'],
-      ['nul^', 'n'],
-    ];
-    for (const [marked] of cases) {
-      const text = marked.replace('^', '');
-      assert.throws(() => JSON.parse(text));
-      if (marked === 'nul^') assert.equal(jsonFaultAt(text), 0);
-      else if (text === '{"a": 01}') assert.equal(jsonFaultAt(text), 7, 'after the 0');
-      else assert.equal(jsonFaultAt(text), marked.indexOf('^'), marked);
-    }
-  });
-
-  test('the place is always one, whatever is broken', () => {
-    fc.assert(
-      fc.property(
-        fc.json(),
-        fc.nat(),
-        fc.constantFrom('', '}', ']', ',', ':', '"', 'x', '{', '\\', '\u0001'),
-        (json, at, put) => {
-          const cut = at % (json.length + 1);
-          const text = json.slice(0, cut) + put + json.slice(cut + 1);
-          try {
-            JSON.parse(text);
-          } catch {
-            const offset = jsonFaultAt(text);
-            assert.ok(offset >= 0 && offset <= text.length);
-            // What comes before the fault can be the beginning of a valid text: only its end is missing.
-            assert.ok(jsonFaultAt(text.slice(0, offset)) >= text.slice(0, offset).trimEnd().length);
-            return;
-          }
-          fc.pre(false);
-        },
-      ),
-      { numRuns: 1000, maxSkipsPerRun: 200 },
-    );
   });
 });

@@ -1,3 +1,4 @@
+import { isRawNumber, parseExact } from '../../tables/exact-json.ts';
 import { isRecord } from './url.ts';
 
 /** A table that cannot be written in the form that a Content-Type asks for. */
@@ -96,7 +97,7 @@ function csvCell(row: Record<string, unknown>, column: string): string {
   const value = Object.hasOwn(row, column) ? row[column] : null;
   if (value === null) return '';
   if (typeof value === 'string') return csvText(value);
-  if (isExactNumber(value)) return value.rawJSON;
+  if (isRawNumber(value)) return value.rawJSON;
   return csvText(JSON.stringify(value));
 }
 
@@ -126,7 +127,7 @@ async function* jsonLines({ batches }: TableRows): AsyncGenerator<string> {
 }
 
 function parseRows(batch: string): Record<string, unknown>[] {
-  const rows = parseExactJson(batch);
+  const rows = parseExact(batch);
   if (!Array.isArray(rows) || !rows.every(isRecord)) throw notAnArray();
   return rows;
 }
@@ -136,78 +137,4 @@ function notAnArray(): TableEncodingError {
     'invalid_rows',
     'a batch of rows is not the JSON text of an array of objects',
   );
-}
-
-/** A number that a double would change; `JSON.stringify` writes its digits as they were. */
-export interface ExactNumber {
-  readonly rawJSON: string;
-}
-
-/** The part of the language (ES2026) that the compiler's library does not know yet. */
-interface JsonWithSource {
-  parse(
-    text: string,
-    reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
-  ): unknown;
-  rawJSON(text: string): ExactNumber;
-  isRawJSON(value: unknown): value is ExactNumber;
-}
-
-const json = JSON as unknown as JsonWithSource;
-
-export function isExactNumber(value: unknown): value is ExactNumber {
-  return json.isRawJSON(value);
-}
-
-/** A number of 16 and more characters or with an exponent, alone … */
-const LONG_NUMBER = /^-?(?:\d[\d.]{15}|[\d.]+[eE])/;
-/** … and in a text, where what only looks like one costs a slower parse. */
-const MAY_HOLD_LONG_NUMBER = /(?:^|[:,[])\s*-?(?:\d[\d.]{15}|\d[\d.]*[eE])/;
-
-/** `JSON.parse`, but a number that would come out with other digits becomes an `ExactNumber`. */
-export function parseExactJson(text: string): unknown {
-  if (!MAY_HOLD_LONG_NUMBER.test(text)) return JSON.parse(text) as unknown;
-  return json.parse(text, (_key, value, { source = '' }) =>
-    typeof value === 'number' && String(value) !== source && LONG_NUMBER.test(source)
-      ? json.rawJSON(source)
-      : value,
-  );
-}
-
-const JSON_TOKEN =
-  // oxlint-disable-next-line no-control-regex
-  /[ \t\n\r]*(?:([{}[\],:])|("(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-f]{4}))*")|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d+)?|true|false|null)/iy;
-
-/** Where the first token stands that JSON does not allow: V8 tells it only for some faults. */
-export function jsonFaultAt(text: string): number {
-  const open: string[] = [];
-  let expected: 'value' | 'value or end' | 'key' | 'key or end' | 'colon' | 'comma or end' = 'value';
-  for (let offset = 0; ; offset = JSON_TOKEN.lastIndex) {
-    const start = offset + (/^[ \t\n\r]*/.exec(text.slice(offset))?.[0].length ?? 0);
-    JSON_TOKEN.lastIndex = offset;
-    const token = JSON_TOKEN.exec(text);
-    if (!token || (open.length === 0 && expected === 'comma or end')) return start;
-    const [, sign, string] = token;
-    const inObject = open.at(-1) === '{';
-    const closes = sign === (inObject ? '}' : ']') && open.length > 0 && expected.endsWith('or end');
-    if (closes) {
-      open.pop();
-      expected = 'comma or end';
-    } else if (expected === 'colon') {
-      if (sign !== ':') return start;
-      expected = 'value';
-    } else if (expected === 'comma or end') {
-      if (sign !== ',') return start;
-      expected = inObject ? 'key' : 'value';
-    } else if (expected.startsWith('key')) {
-      if (string === undefined) return start;
-      expected = 'colon';
-    } else if (sign === '{' || sign === '[') {
-      open.push(sign);
-      expected = sign === '{' ? 'key or end' : 'value or end';
-    } else {
-      if (sign !== undefined) return start;
-      expected = 'comma or end';
-    }
-  }
 }

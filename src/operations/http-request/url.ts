@@ -1,4 +1,5 @@
 import { unescape } from 'node:querystring';
+import { parameterName } from '../../http/redaction.ts';
 
 /** A URL or a parameter that cannot be sent. `path` is the field at fault, such as `parameters.ids[2]`. */
 export class UrlError extends Error {
@@ -96,11 +97,6 @@ export function withoutParameters(url: string, names: readonly string[], values:
   );
   if (kept.length === pairs.length) return url;
   return beforeQuery + (kept.length > 0 ? `?${kept.join('&')}` : '');
-}
-
-function parameterName(pair: string): string {
-  const equals = pair.indexOf('=');
-  return unescape((equals < 0 ? pair : pair.slice(0, equals)).replaceAll('+', ' '));
 }
 
 function parameterValue(pair: string): string {

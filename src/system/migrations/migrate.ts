@@ -2,11 +2,13 @@ import { sql, type Kysely, type SchemaModule, type Transaction } from 'kysely';
 import type { Capabilities, Database } from '../../database/database.ts';
 import { access } from './0001-access.ts';
 import { jobs } from './0002-jobs.ts';
+import { jobLife } from './0003-job-life.ts';
+import { schedules } from './0004-schedules.ts';
 
 export type Migration = (schema: SchemaModule, capabilities: Capabilities) => Promise<void>;
 
 /** Forward only: a migration that has landed is never changed, the next one is added below it. */
-const migrations: readonly Migration[] = [access, jobs];
+const migrations: readonly Migration[] = [access, jobs, jobLife, schedules];
 
 /** Any number will do that no other program takes in the same database. */
 const POSTGRES_LOCK = 4_011_952_330;

@@ -15,6 +15,8 @@ export interface Authorizer {
    * applied anew and tried again. A token that was got in this way and is refused, too, is not renewed once more.
    */
   renew(refused: PreparedRequest): Promise<boolean>;
+  /** What the system said to a request as it was sent; `refused again` is a 401 to the second try. */
+  judged(sent: PreparedRequest, verdict: 'accepted' | 'refused again'): void;
   /** What must not go along to another origin and must not be shown. Read it after `apply` and `sign`. */
   readonly credentials: { readonly headers: readonly string[]; readonly parameters: readonly string[] };
   /** Secret values, to be redacted wherever they turn up; another array when there are others. */
@@ -69,6 +71,7 @@ export const inactive: Authorizer = {
   apply: async (request) => request,
   sign: async (request) => request,
   renew: async () => false,
+  judged: () => {},
   credentials: { headers: [], parameters: [] },
   secrets: [],
 };

@@ -9,7 +9,10 @@ import { TokenRequest, type OAuth2, type TokenClient } from './token-request.ts'
 /** Renewed so long before its end, but not before 90 % of its life are over. */
 const RENEWAL_MARGIN_MS = 60_000;
 const RENEWAL_MARGIN_SHARE = 0.1;
-/** A token that was got because of a 401 and is refused, too, is not renewed for this long: it is not the token. */
+/**
+ * A token that was got because of a 401 and is refused, too, is not renewed for this long: it is not the token. One
+ * that was accepted in between has really ended, unless a request was refused again with it.
+ */
 const REST_AFTER_REFUSAL_MS = 60_000;
 /** Renewed while the token is asked for; a renewer that died holds up the others for so long. */
 const LEASE_MS = 15_000;
@@ -129,6 +132,9 @@ export class TokenCache {
   #renewal: Promise<StoredToken> | null = null;
   /** It came, but could not be saved. */
   #unsaved: StoredToken | null = null;
+  /** The last token that the system has accepted, as far as this node has seen. */
+  #accepted: string | null = null;
+  #refusedAgain: string | null = null;
   #secrets: readonly string[];
 
   constructor(request: TokenRequest, store: TokenStore, fingerprints: Fingerprints, now: () => number) {
@@ -151,6 +157,11 @@ export class TokenCache {
   /** Whether there is another token than the one that was refused. */
   async replace(refused: string, signal: AbortSignal): Promise<boolean> {
     return (await this.#usable(refused, signal)).accessToken !== refused;
+  }
+
+  judged(token: string, verdict: 'accepted' | 'refused again'): void {
+    if (verdict === 'accepted') this.#accepted = token;
+    else this.#refusedAgain = token;
   }
 
   async #usable(refused: string | null, signal: AbortSignal): Promise<StoredToken> {
@@ -198,8 +209,9 @@ export class TokenCache {
   /** Nothing has to be asked for: another node got a token, or the refused one must not be renewed again. */
   #settles(found: StoredToken, refused: string | null): boolean {
     if (this.#isUsable(found, refused)) return true;
-    const rests = found.afterRefusal && this.#now() < found.obtainedAt + REST_AFTER_REFUSAL_MS;
-    return found.accessToken === refused && rests && this.#isUsable(found, null);
+    if (found.accessToken !== refused || !found.afterRefusal || !this.#isUsable(found, null)) return false;
+    const hasEnded = this.#accepted === refused && this.#refusedAgain !== refused;
+    return !hasEnded && this.#now() < found.obtainedAt + REST_AFTER_REFUSAL_MS;
   }
 
   async #load(): Promise<StoredToken | null> {
