@@ -59,6 +59,22 @@ requests:
         return { since: $ctx.variables.since, text: \`\${$ctx.variables.since}\` };
       options: { readTimeout: '30', onHttpError: script }
     target: { action: parse JSON, table: orders, model: order, parsingScript: 'return {};' }
+scenarios:
+  - name: nightly
+    parameters: [{ name: since, default: null }, { name: template, default: '$\${NAME}' }]
+    steps:
+      - name: customers
+        operation: { opName: RunScenario, opParams: { scenario: customers, parameters: { page: 1 } } }
+      - { name: orders, request: orders, when: 'return $ctx.steps.customers.records > 0;', onError: continue }
+    output: |
+      return $ctx.steps;
+  - name: customers
+    parameters: [{ name: page }]
+    steps:
+      - name: one
+        operation:
+          opName: HTTPRequest
+          opParams: { request: { source: crm, url: /customers, method: GET, options: { readTimeout: '30' } } }
 ---
 application: other
 `;
@@ -114,6 +130,8 @@ onEachDatabase('Command line: apply and export', (newPlace) => {
         ['created', 'shop', 'variable', 'template'],
         ['created', 'shop', 'request', 'orders'],
         ['created', 'other', 'application', 'other'],
+        ['created', 'shop', 'scenario', 'nightly'],
+        ['created', 'shop', 'scenario', 'customers'],
       ],
     );
 
@@ -126,13 +144,14 @@ onEachDatabase('Command line: apply and export', (newPlace) => {
     );
 
     await writeFile(join(folder, 'crm.yaml'), CRM.replace('tenant: acme', 'tenant: other'));
-    await writeFile(join(folder, 'more/rest.yml'), REST.replace('pages: 3', 'pages: 4'));
+    await writeFile(join(folder, 'more/rest.yml'), REST.replace('pages: 3', 'pages: 4').replace('page: 1 }', 'page: 2 }'));
     const changed = (await apply()).split('\n').filter((line) => line.startsWith('changed'));
     assert.deepEqual(
       changed.map((line) => line.split(/\s+/).slice(2)),
       [
         ['source', 'crm'],
         ['variable', 'limits'],
+        ['scenario', 'nightly'],
       ],
     );
     const password = await millrace(['apply', folder, ...where(place)], {
@@ -198,17 +217,26 @@ describe('Command line: apply, secrets', () => {
     assert.ok(!`${stdout}${stderr}`.includes('plain-secret'));
   });
 
-  test('a reference is never mistaken: names of any kind, two that would be the same, passwords in URLs', async (t) => {
+  test('a reference is never mistaken: names of any kind, two that would be the same, the password of a proxy', async (t) => {
     const [one, two] = [await newPlace(t), await newPlace(t)];
     const source = (name: string, n: number) =>
       `  - { name: ${name}, type: HTTPSource, auth: { type: bearer, token: '\${T${n}}' } }`;
     const sources = ['1st', 'a-b', 'a_b', '東京', '大阪', 'toString'].map(source).join('\n');
-    const proxy = "  - { name: p, type: HTTPSource, proxy: 'http://ada:in-the-proxy@127.0.0.1:3128' }";
+    const proxy =
+      "  - { name: p, type: HTTPSource, proxy: 'http://ada@127.0.0.1:3128', proxyPassword: for-the-proxy }";
     const file = await write(one, 'shop.yaml', `application: shop\nsources:\n${sources}\n${proxy}\n`);
     const env = Object.fromEntries(Array.from({ length: 6 }, (_, n) => [`T${n}`, `token-${n}`]));
-    succeeded(await millrace(['apply', file, ...where(one)], { env }));
+    const applied = await millrace(['apply', file, ...where(one)], { env });
+    assert.equal(applied.code, 0, applied.stderr);
+    assert.ok(
+      applied.stderr.includes('sources[6].proxyPassword holds a secret in plain text'),
+      applied.stderr,
+    );
+    const again = await millrace(['apply', file, ...where(one)], { env });
+    assert.match(again.stdout, /^unchanged +shop +source +p$/m);
     const exported = succeeded(await millrace(['export', 'shop', ...where(one)]));
-    assert.ok(!/token-\d|in-the-proxy/.test(exported), exported);
+    assert.ok(!/token-\d|for-the-proxy/.test(exported), exported);
+    assert.match(exported, /proxyPassword: \$\{P_PROXY_PASSWORD\}/);
     const references = [...exported.matchAll(/\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g)].map(([, name]) => name);
     assert.equal(references.length, 7, exported);
     assert.equal(new Set(references).size, 7, exported);
@@ -265,7 +293,40 @@ describe('Command line: wrong files', () => {
       "application: a\nrequests: [{ name: r, request: { url: 'http://x', method: GET, auth: { type: bearer, token: x } } }]",
       /requests\[0\]\.request\.auth: secrets are not kept/,
     ],
+    [
+      'a step of a scenario',
+      'application: a\nscenarios: [{ name: s, steps: [{ name: x, request: r, onError: ignore }] }]',
+      /scenarios\[0\]\.steps\[0\]\.onError: /,
+    ],
+    [
+      'a saved request that a step names',
+      'application: a\nscenarios: [{ name: s, steps: [{ name: x, request: r }] }]',
+      /scenarios\[0\]\.steps\[0\]\.request: there is no saved request "r"/,
+    ],
+    [
+      'scenarios that call each other',
+      `application: a
+scenarios:
+  - { name: s, steps: [{ name: x, operation: { opName: RunScenario, opParams: { scenario: r } } }] }
+  - { name: r, steps: [{ name: x, operation: { opName: RunScenario, opParams: { scenario: s } } }] }`,
+      /scenarios\[0\]\.steps\[0\]\.operation\.opParams\.scenario: .*"s" calls "r" calls "s"/,
+    ],
+    [
+      'a script of a scenario',
+      "application: a\nrequests: [{ name: r, request: { url: 'http://x', method: GET } }]\nscenarios: [{ name: s, steps: [{ name: x, request: r, when: 'no;' }] }]",
+      /scenarios\[0\]\.steps\[0\]\.when.*return/,
+    ],
     ['the syntax', 'application: [a\nb: c', /line 2, column 1/],
+    [
+      'a name that JavaScript keeps for itself',
+      'application: a\nvariables: { __proto__: 1 }',
+      /: variables\.__proto__: nothing can have this name/,
+    ],
+    [
+      'the same deep inside',
+      'application: a\nsources: [{ name: s, type: HTTPSource, properties: { __proto__: x } }]',
+      /: sources\[0\]\.properties\.__proto__: nothing can have this name/,
+    ],
     ['an unknown tag', 'application: a\nvariables: { x: !secret y }', /!secret/],
     ['an endless alias', 'application: a\nvariables: { x: &x [*x] }', /shop\.yaml: /],
     [
