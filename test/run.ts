@@ -4,11 +4,17 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { findOrStartMariadb } from './support/mariadb-server.ts';
 import { findOrStartPostgres } from './support/postgres-server.ts';
 
-const postgres = await findOrStartPostgres();
-if ('url' in postgres) console.log(`# PostgreSQL: ${postgres.origin}`);
-else console.log(`# no PostgreSQL, its tests are skipped: ${postgres.reason}`);
+const [postgres, mariadb] = await Promise.all([findOrStartPostgres(), findOrStartMariadb()]);
+for (const [name, server] of [
+  ['PostgreSQL', postgres],
+  ['MariaDB', mariadb],
+] as const) {
+  if ('url' in server) console.log(`# ${name}: ${server.origin}`);
+  else console.log(`# no ${name}, its tests are skipped: ${server.reason}`);
+}
 
 const files = process.argv.slice(2);
 const patterns = files.length > 0 ? files : ['src/**/*.test.ts', 'test/**/*.test.ts'];
@@ -22,10 +28,11 @@ const runner = spawn(
       ...('url' in postgres
         ? { TEST_POSTGRES_URL: postgres.url }
         : { TEST_POSTGRES_MISSING: postgres.reason }),
+      ...('url' in mariadb ? { TEST_MARIADB_URL: mariadb.url } : { TEST_MARIADB_MISSING: mariadb.reason }),
     },
   },
 );
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => runner.kill(signal));
 const [code] = (await once(runner, 'exit')) as [number | null];
-if ('stop' in postgres) await postgres.stop();
+for (const server of [postgres, mariadb]) if ('stop' in server) await server.stop();
 process.exitCode = code ?? 1;

@@ -7,14 +7,22 @@ import {
   type TableName,
 } from './table-store.ts';
 
-export function checkTableName(table: TableName): void {
+export function checkTableName(table: TableName, capabilities: StoreCapabilities): void {
   for (const [part, name] of [
     ['space', table.space],
     ['table', table.table],
   ] as const) {
-    const problem = nameProblem(name);
+    const problem = nameProblem(name) ?? capabilities.nameProblem(part, name);
     if (problem) throw new TableNameError({ table, problem: `the ${part} ${problem}` });
   }
+}
+
+/** For looking up: of a name that the database cannot hold, there is no table. */
+export function isTableName({ space, table }: TableName, capabilities: StoreCapabilities): boolean {
+  return [
+    nameProblem(space) ?? capabilities.nameProblem('space', space),
+    nameProblem(table) ?? capabilities.nameProblem('table', table),
+  ].every((problem) => problem === undefined);
 }
 
 export function checkColumns(table: TableName, columns: Column[], capabilities: StoreCapabilities): void {
@@ -24,7 +32,7 @@ export function checkColumns(table: TableName, columns: Column[], capabilities: 
   }
   const seen = new Map<string, string>();
   for (const { name, type } of columns) {
-    const problem = nameProblem(name);
+    const problem = nameProblem(name) ?? capabilities.nameProblem('column', name);
     if (problem) throw fail(name, `the name ${quoted(name)} ${problem}`);
     if (!COLUMN_TYPES.includes(type)) {
       throw fail(
@@ -32,7 +40,7 @@ export function checkColumns(table: TableName, columns: Column[], capabilities: 
         `${quoted(name)} has the type ${quoted(type)}; the types are ${COLUMN_TYPES.join(', ')}`,
       );
     }
-    const folded = capabilities.caseSensitiveNames ? name : foldCase(name);
+    const folded = capabilities.caseSensitiveNames ? name : (capabilities.foldName ?? foldCase)(name);
     const other = seen.get(folded);
     if (other === name) throw fail(name, `${quoted(name)} is there twice`);
     if (other !== undefined) {
@@ -68,7 +76,7 @@ function nameProblem(name: string): string | undefined {
   return undefined;
 }
 
-/** The databases that fold case in names do so for A to Z alone. */
+/** Most databases that fold case in names do so for A to Z alone. */
 export function foldCase(name: string): string {
   return name.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }

@@ -128,8 +128,8 @@ export interface Batch {
   /** JSON text: an array of objects that have every column as a property. */
   rows: string;
   count: number;
-  /** The key of the last row; `after` it a later snapshot goes on. */
-  lastKey: string;
+  /** The key of each row; `after` it a later snapshot goes on. */
+  keys: string[];
 }
 
 /** The rows of a table as they were when it was opened, however much is written meanwhile. */
@@ -166,7 +166,15 @@ export interface StoreCapabilities {
   readonly secondDigits: number;
   /** Whether column names that differ only in case are different columns. */
   readonly caseSensitiveNames: boolean;
+  /** The same of tables, where it differs. */
+  readonly caseSensitiveTables?: boolean;
+  /** The form in which column names are compared, where that is not the small letters of A to Z. */
+  readonly foldName?: (name: string) => string;
+  /** Why the database does not take the name, said after it ("is …"), beyond what no database takes. */
+  readonly nameProblem: (part: NamePart, name: string) => string | undefined;
 }
+
+export type NamePart = 'space' | 'table' | 'column';
 
 export interface TableStore {
   readonly capabilities: StoreCapabilities;

@@ -15,11 +15,12 @@ const BUILT = { space: 'main', table: 'built' };
 
 export function killCases(factory: StoreFactory): void {
   test('whatever moment the process is killed, whole pages are there, as the checkpoint says', async () => {
-    const { place, remove } = await factory.createPlace();
+    const { place, settled, remove } = await factory.createPlace();
     let pages = 0;
     try {
       for (let round = 1; round <= ROUNDS; round++) {
         await loadAndKill(factory, place, round);
+        await settled?.();
         const store = await openPlace(factory, place);
         try {
           pages = await check(store, round * 2, pages);

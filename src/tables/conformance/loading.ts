@@ -76,7 +76,7 @@ export const loadingCases: Cases = {
         { ...error.details, takes: '' },
         { table: two, row: 2, column: 'a', type: 'integer', value: '"five"', takes: '' },
       );
-      assert.match(error.message, /row 2 .*column "a" \(integer\): "five" does not fit/);
+      assert.match(error.message, /row 3 .*column "a" \(integer\): "five" does not fit/);
       return true;
     });
     assert.deepEqual(await valuesOf(store, one, 'a'), [1]);
@@ -93,9 +93,9 @@ export const loadingCases: Cases = {
       ['[{"a":1},', /no valid JSON/, null],
       ["[{'a':1}]", /no valid JSON/, null],
       ['', /no valid JSON/, null],
-      ['[{"a":1},7]', /row 1 .*7 is no object/, 1],
-      ['[{"a":1},{},null]', /row 2 .*null is no object/, 2],
-      ['[["a"]]', /row 0 .*is no object/, 0],
+      ['[{"a":1},7]', /row 2 .*7 is no object/, 1],
+      ['[{"a":1},{},null]', /row 3 .*null is no object/, 2],
+      ['[["a"]]', /row 1 .*is no object/, 0],
     ];
     for (const [rows, message, row] of faults) {
       await assert.rejects(step.commit({ table, columns: ab, rows }), (error) => {

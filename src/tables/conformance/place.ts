@@ -3,8 +3,11 @@ import type { Column, ColumnType, TableAsk, TableLoad, TableName, TableStore } f
 
 export interface StoreFactory {
   name: string;
-  /** A new place without tables, such as a file or the URL of a database. */
-  createPlace(): Promise<{ place: string; remove(): Promise<void> }>;
+  /**
+   * A new place without tables, such as a file or the URL of a database. `settled`, where the database is a server:
+   * resolves once it has ended the work of a process that was killed.
+   */
+  createPlace(): Promise<{ place: string; settled?(): Promise<void>; remove(): Promise<void> }>;
   /** A module whose function `exportName` opens a place, so that a child process can do it too. */
   opener: { module: string; exportName: string };
 }
