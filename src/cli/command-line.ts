@@ -1,6 +1,7 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { didYouMean } from '../model/did-you-mean.ts';
 import { ServiceError } from '../model/errors.ts';
+import { FileError } from '../files/file-error.ts';
 import {
   resolveSettings,
   settingDescriptions,
@@ -131,6 +132,7 @@ function isForPeople(error: unknown): error is Error {
     error instanceof ServiceError ||
     error instanceof MasterKeyError ||
     error instanceof DatabaseTooNew ||
+    error instanceof FileError ||
     isUnavailable(error) ||
     (error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === 'string')
   );

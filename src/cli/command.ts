@@ -1,5 +1,7 @@
 import type { JobRunner } from '../jobs/job-runner.ts';
+import type { Scheduler } from '../jobs/scheduler.ts';
 import type { DataPlaces } from '../operations/data-places.ts';
+import type { CheckScenario } from '../operations/run-scenario/run-scenario.ts';
 import type { ResolvedSettings } from '../settings.ts';
 import type { System } from '../system/system.ts';
 
@@ -19,6 +21,8 @@ export interface Engine {
   system: System;
   runner: JobRunner;
   places: DataPlaces;
+  checkScenario: CheckScenario;
+  scheduler: Scheduler;
   stop(signal: AbortSignal): Promise<void>;
 }
 

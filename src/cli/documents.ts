@@ -28,12 +28,12 @@ export async function readApplications(path: string, references: References): Pr
   return documents;
 }
 
-/** Any YAML or JSON file with one value, its references resolved. */
-export async function readValue(file: string, references: References): Promise<unknown> {
+/** Any YAML or JSON file with one value; references in it are resolved, unless it holds nothing but data. */
+export async function readValue(file: string, references?: References): Promise<unknown> {
   const [value, ...others] = await readValues(file);
   if (value === undefined) throw inFile(file, 'it is empty');
   if (others.length > 0) throw inFile(file, 'it must hold one document, not several');
-  return told(file, () => references.resolve(value));
+  return references ? told(file, () => references.resolve(value)) : value;
 }
 
 /** An error of the work names the file. */
@@ -70,13 +70,15 @@ function toValue(document: { toJS(options: { maxAliasCount: number }): unknown }
 function refuseRepeated(documents: readonly ReadDocument[]): void {
   const seen = new Map<string, string>();
   for (const { file, document } of documents) {
-    const { application, name, sources, models, variables, requests } = document;
+    const { application, name, sources, models, variables, requests, scenarios, schedules } = document;
     const defined = [
       ...(name === undefined ? [] : ['name']),
       ...sources.map((source) => `source "${source.name}"`),
       ...models.map((model) => `model "${model.name}"`),
       ...Object.keys(variables).map((variable) => `variable "${variable}"`),
       ...requests.map((request) => `request "${request.name}"`),
+      ...scenarios.map((scenario) => `scenario "${scenario.name}"`),
+      ...schedules.map((schedule) => `schedule "${schedule.name}"`),
     ];
     for (const what of defined) {
       const key = `${application}: ${what}`;

@@ -119,7 +119,7 @@ export const RunScenario = z
         type: ['array', 'null'],
         items: { type: 'object' },
         description:
-          'Records for its steps: $ctx.data, and the source table {source: "input"}. Left out in a step of a ' +
+          'Null, or records for its steps: $ctx.data, and the source table {source: "input"}. Left out in a step of a ' +
           'scenario, they are those of that scenario',
       }),
   })

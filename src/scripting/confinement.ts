@@ -63,7 +63,7 @@ export function sandboxCommand({ wrapper, isTight }: Confinement): [string, ...s
     '--allow-addons',
     ...readable.map((path) => `--allow-fs-read=${path}`),
     '--no-warnings',
-    '--max-semi-space-size=16',
+    '--max-semi-space-size=8', // with 16 it is no faster, and 45 MiB larger
     '--v8-pool-size=1',
     ...(isTight ? [] : ['--no-turbofan', '--no-maglev']),
   ];

@@ -68,6 +68,23 @@ describe('parseExact', () => {
     );
   });
 
+  it('sees a long number wherever it stands', () => {
+    fc.assert(
+      fc.property(
+        jsonNumber,
+        jsonNumber,
+        fc.nat(40),
+        fc.constantFrom('', ' ', '\n'),
+        (a, b, shift, space) => {
+          const text = `{"text":"${'1'.repeat(shift)}","a":${space}${a}${space},"b":${space}[${b}]}`;
+          const { a: one, b: other } = parseExact(text, new Set()) as { a: unknown; b: unknown };
+          assert.deepEqual([one, other], [parseExact(a, new Set()), parseExact(`[${b}]`, new Set())]);
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  });
+
   it('is JSON.parse for everything else', () => {
     fc.assert(
       fc.property(fc.json(), (text) => {

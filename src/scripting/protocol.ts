@@ -19,7 +19,7 @@ export interface CallMeta {
   mostBlocks: number;
   /** JSON text for the code inside. */
   limits: string;
-  /** Bytes of each text in the body: script, variables, data, request, response, response body. */
+  /** Bytes of each text in the body: script, variables, data, request and steps, response, response body. */
   segments: number[];
 }
 

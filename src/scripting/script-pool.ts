@@ -309,8 +309,8 @@ export class ScriptPool {
   }
 }
 
-function inputTexts({ variables, dataJson, request }: ScriptInput): string[] {
-  return [exactJson(variables), dataJson, request ? JSON.stringify(request) : ''];
+function inputTexts({ variables, dataJson, request, steps }: ScriptInput): string[] {
+  return [exactJson(variables), dataJson, request || steps ? JSON.stringify({ request, steps }) : ''];
 }
 
 /** Not yet among the types of the language. */

@@ -1,3 +1,4 @@
+import type { Json } from '../model/json.ts';
 import type { columnKinds } from './protocol.ts';
 
 export interface Script {
@@ -12,6 +13,8 @@ export interface ScriptInput {
   dataJson: string;
   /** Of the Interceptors script. */
   request?: { method: string; url: string; headers: Record<string, string>; bodyStr: string };
+  /** Of the scripts of a scenario: what became of the steps before, by their names. */
+  steps?: Record<string, Json>;
 }
 
 export interface ResponseInput {

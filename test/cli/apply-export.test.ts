@@ -144,7 +144,10 @@ onEachDatabase('Command line: apply and export', (newPlace) => {
     );
 
     await writeFile(join(folder, 'crm.yaml'), CRM.replace('tenant: acme', 'tenant: other'));
-    await writeFile(join(folder, 'more/rest.yml'), REST.replace('pages: 3', 'pages: 4').replace('page: 1 }', 'page: 2 }'));
+    await writeFile(
+      join(folder, 'more/rest.yml'),
+      REST.replace('pages: 3', 'pages: 4').replace('page: 1 }', 'page: 2 }'),
+    );
     const changed = (await apply()).split('\n').filter((line) => line.startsWith('changed'));
     assert.deepEqual(
       changed.map((line) => line.split(/\s+/).slice(2)),

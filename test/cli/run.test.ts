@@ -83,6 +83,46 @@ describe('Command line: run', () => {
     assert.equal(place.api.requests.at(-1)?.headers.authorization, 'Bearer the token');
   });
 
+  test('a scenario, with parameters and data; what each step has brought, or its own output', async (t) => {
+    const place = await commandLinePlace(t, 100);
+    const scenario = (name: string, more = {}) => ({
+      name,
+      parameters: [{ name: 'page', default: 1 }],
+      steps: [
+        { name: 'download', request: 'orders' },
+        { name: 'never', request: 'orders', when: 'return $ctx.data === null;' },
+      ],
+      ...more,
+    });
+    const output = 'return { page: $ctx.variables.page, data: $ctx.data };';
+    const scenarios = [scenario('sync'), scenario('told', { output })];
+    const applied = await place.write('scenarios.yaml', JSON.stringify({ application: 'shop', scenarios }));
+    assert.equal((await place.run('apply', applied)).code, 0);
+    const input = await place.write('input.yaml', "- { id: 1, text: '${HOME}' }");
+
+    const steps = await place.run('run', 'shop', 'sync', '--input', input);
+    assert.equal(steps.code, 0, steps.stderr);
+    assert.deepEqual(lines(steps.stdout).slice(1), [
+      '  download: succeeded, 2 pages, 100 records',
+      '    local/main/orders: 100 records',
+      '  never: skipped',
+    ]);
+    assert.match(steps.stdout, /^succeeded: 2 pages, 100 records/);
+
+    const parameters = ['--parameters', '{"page": 2}'];
+    const told = await place.run('run', 'shop', 'told', ...parameters, '--input', input);
+    assert.equal(told.code, 0, told.stderr);
+    const data = [{ id: 1, text: '${HOME}' }];
+    assert.equal(lines(told.stdout)[1], `  output: ${JSON.stringify({ page: 3, data })}`);
+
+    const unknown = await place.run('run', 'shop', 'tolled', ...parameters);
+    assert.deepEqual([unknown.code, unknown.stdout], [1, '']);
+    assert.match(unknown.stderr, /there is no scenario "tolled"\. Did you mean "told"/);
+    const malformed = await place.run('run', 'shop', 'told', '--parameters', '{page: 2}');
+    assert.equal(malformed.code, 2);
+    assert.match(malformed.stderr, /^millrace: --parameters: not JSON: /);
+  });
+
   test('failure: exit code 1, the error on standard error, and the job with --json', async (t) => {
     const place = await commandLinePlace(t);
     const request = { url: `${place.api.url}/status/404`, method: 'GET' };
@@ -110,7 +150,7 @@ describe('Command line: run', () => {
       [
         'shop',
         'order',
-        /"order" is no saved request of shop, and no file\. Did you mean "orders"\? Saved: orders/,
+        /"order" is no saved request or scenario of shop, and no file\. Did you mean "orders"\? Saved: orders/,
       ],
       ['shp', 'orders', /there is no application "shp"/],
     ];

@@ -73,7 +73,7 @@ async function startBench(t: TestContext, newPlace: () => Promise<Place>): Promi
     },
     async log(jobId) {
       const events = await bench.service.system.jobs.history.events(jobId, { limit: 1000 });
-      return events.flatMap(({ type, data }) => (type === 'log' ? [String(data['text'])] : []));
+      return events.flatMap(({ type, data }) => (type === 'log' ? [data['text'] as string] : []));
     },
     calls: () => {
       const counts: Record<string, number> = {};
@@ -239,5 +239,29 @@ onEachDatabase('RunScenario: taken up again', (newPlace) => {
     letGo();
     assert.equal((await bench.ended(jobId)).state, 'cancelled');
     assert.equal(bench.calls()['/two'], undefined);
+  });
+
+  test('a scenario that has come to call itself while the job runs ends the job', async (t) => {
+    const bench = await startBench(t, newPlace);
+    const { api, service } = bench;
+    answering(api, 'one', 'two');
+    await bench.save({ name: 'inner', steps: [counting(api, 'two', 1)] });
+    await bench.save({
+      name: 'outer',
+      steps: [counting(api, 'one', 1), calling('call', { scenario: 'inner' })],
+    });
+    const { arrived, letGo } = hold(api, '/one');
+    const jobId = await bench.submit('outer');
+    await arrived;
+    await service.system.saved.scenarios.put('shop', {
+      name: 'inner',
+      parameters: [],
+      steps: [{ ...calling('back', { scenario: 'outer' }), onError: 'fail' }],
+    });
+    letGo();
+    const { state, error } = await bench.ended(jobId);
+    assert.deepEqual([state, error?.code], ['failed', 'invalid_configuration']);
+    assert.match(error?.message ?? '', /^step "call\/back": .*"outer" calls "inner" calls "outer"$/);
+    assert.deepEqual(bench.calls(), { '/one': 1 });
   });
 });

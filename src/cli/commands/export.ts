@@ -1,5 +1,8 @@
+import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
 import { Options, type SavedRequest } from '../../model/http-request.ts';
+import type { Scenario } from '../../model/scenario.ts';
+import { Schedule } from '../../model/schedule.ts';
 import type { HttpSource } from '../../model/source.ts';
 import type { System } from '../../system/system.ts';
 import type { ShownSource } from '../../system/sources.ts';
@@ -26,7 +29,7 @@ export const exportApplication: Command = {
   },
 };
 
-async function documentOf(appId: string, { applications, saved, variables }: System) {
+async function documentOf(appId: string, { applications, saved, schedules, variables }: System) {
   const { name } = await applications.get(appId);
   const limit = { limit: ALL };
   const names = new ReferenceNames();
@@ -38,10 +41,18 @@ async function documentOf(appId: string, { applications, saved, variables }: Sys
     models: escapeReferences(await saved.models.list(appId, limit)),
     variables: escapeReferences(await variables.all(appId)),
     requests: requests.map((request) => escapeReferences(readable(request as SavedRequest))),
+    scenarios: (await saved.scenarios.list(appId, limit)).map((each) =>
+      escapeReferences(readableScenario(each)),
+    ),
+    schedules: (await schedules.list(appId, limit)).map((each) => escapeReferences(readableSchedule(each))),
   };
 }
 
 function withReferences({ source, secrets }: ShownSource, names: ReferenceNames): Record<string, unknown> {
+  if (source.type === 'TableSource') {
+    const references = secrets.map(({ path }) => [path, names.reference(source.name, path)]);
+    return { ...(escapeReferences(source) as object), ...Object.fromEntries(references) };
+  }
   const {
     name,
     type,
@@ -52,27 +63,27 @@ function withReferences({ source, secrets }: ShownSource, names: ReferenceNames)
     ...rest
   } = escapeReferences(source) as HttpSource;
   const auth: Record<string, unknown> = { ...open };
+  let proxyPassword: string | undefined;
   for (const { path } of secrets) {
-    const [, field = '', ...key] = path.split('.');
+    const [field = '', ...key] = path.replace(/^auth\./, '').split('.');
     const reference = names.reference(source.name, field, ...key);
+    if (field === path) {
+      proxyPassword = reference;
+      continue;
+    }
     if (key.length === 0) auth[field] = reference;
     else auth[field] = { ...(auth[field] as object | undefined), [key.join('.')]: reference };
   }
-  const address = (field: string, url: string | undefined) =>
-    url !== undefined && { [field]: holdsPassword(url) ? names.reference(source.name, field) : url };
   return {
     name,
     type,
-    ...address('baseUrl', baseUrl),
+    ...(baseUrl !== undefined && { baseUrl }),
     ...(Object.keys(properties).length > 0 && { properties }),
     ...(open.type !== 'none' && { auth }),
-    ...address('proxy', proxy),
+    ...(proxy !== undefined && { proxy }),
+    ...(proxyPassword !== undefined && { proxyPassword }),
     ...rest,
   };
-}
-
-function holdsPassword(url: string): boolean {
-  return URL.canParse(url) && new URL(url).password !== '';
 }
 
 /** The name first, and of the options only what was chosen. */
@@ -89,5 +100,29 @@ function readable({ name, sourceTable, request, target }: SavedRequest): unknown
     ...(sourceTable && { sourceTable }),
     request: { ...rest, ...(chosen.length > 0 && { options: Object.fromEntries(chosen) }) },
     ...(target && { target }),
+  };
+}
+
+function readableScenario({ name, parameters, steps, output }: Scenario): unknown {
+  return {
+    name,
+    ...(parameters.length > 0 && { parameters }),
+    steps: steps.map(({ onError, ...step }) => ({ ...step, ...(onError !== 'fail' && { onError }) })),
+    ...(output !== undefined && { output }),
+  };
+}
+
+/** Without what would be the same if it were left out. */
+function readableSchedule(schedule: Schedule): unknown {
+  const { name, cron } = schedule;
+  const defaults = Schedule.parse({ name, cron, request: name });
+  const chosen = Object.entries(schedule).filter(
+    ([field, value]) => !isDeepStrictEqual(value, defaults[field as keyof Schedule]),
+  );
+  return {
+    name,
+    cron,
+    ...Object.fromEntries(chosen),
+    ...(schedule.request && { request: schedule.request }),
   };
 }

@@ -1,6 +1,6 @@
-import { sourceOfType } from '../../operations/data-places.ts';
+import { openTables } from '../../operations/data-places.ts';
 import { requireTable } from '../../operations/http-request/source-records.ts';
-import { parseExactJson } from '../../operations/http-request/table-encoding.ts';
+import { parseExact } from '../../tables/exact-json.ts';
 import type { TableStore } from '../../tables/table-store.ts';
 import {
   jsonOption,
@@ -37,8 +37,7 @@ export function tableCommand(
           (option) => call.option(option) as string,
         ) as [string, string, string, string];
         await system.applications.get(appId);
-        sourceOfType(source, 'TableSource', 'source');
-        const store = await places.tables(appId);
+        const { store } = await openTables(places, appId, source, 'source');
         await print(store, { space, table: name }, limit, call);
       });
     },
@@ -61,7 +60,7 @@ async function print(
       const batch = await snapshot.nextBatch(Math.min(ROWS_AT_ONCE, left));
       if (!batch) break;
       left -= batch.count;
-      for (const row of parseExactJson(batch.rows) as Record<string, unknown>[]) {
+      for (const row of parseExact(batch.rows) as Record<string, unknown>[]) {
         if (asJson) call.print(JSON.stringify(row));
         else shown.push(columns.map((column) => cell(row[column.name])));
       }

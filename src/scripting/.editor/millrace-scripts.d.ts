@@ -28,6 +28,17 @@ interface MillraceRequest {
   bodyStr: string;
 }
 
+interface MillraceStep {
+  state: 'succeeded' | 'failed' | 'skipped';
+  pages: number;
+  records: number;
+  tables: { source: string; space: string; table: string; records: number }[];
+  /** Of its operation; null where there is none. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- another scenario may return anything
+  output: any;
+  error?: { code: string; message: string };
+}
+
 interface MillraceContext {
   /** Application variables, overridden by those of the execution context. */
   // oxlint-disable-next-line typescript/no-explicit-any -- variables hold any JSON
@@ -39,6 +50,8 @@ interface MillraceContext {
   response: MillraceResponse;
   /** Interceptors script only. */
   request: MillraceRequest;
+  /** Scripts of a scenario only: what became of the steps before, by their names. */
+  steps: Record<string, MillraceStep>;
 }
 
 /** New for each call: what a script changes in it nobody else sees. */
@@ -135,6 +148,11 @@ interface MillraceParsingResult {
   /** Milliseconds. */
   doWhileDelay?: number;
 }
+
+/** `when` of a step. */
+type MillraceWhenResult = unknown;
+/** Output of a scenario. */
+type MillraceOutputResult = MillraceJson | undefined;
 
 /** Mapping: the format must be table or JSON. */
 type MillraceMappingResult = MillraceTableData | MillraceTableData[];

@@ -50,7 +50,7 @@ export { whyRefused };
  * @param {string} seed
  * @param {string} variablesJson
  * @param {string} dataJson
- * @param {string} requestJson empty where there is none
+ * @param {string} moreJson request and steps; empty where there is neither
  * @param {string} responseJson status and headers; empty where there is none
  * @param {string} body
  */
@@ -62,7 +62,7 @@ export function run(
   seed,
   variablesJson,
   dataJson,
-  requestJson,
+  moreJson,
   responseJson,
   body,
 ) {
@@ -80,7 +80,7 @@ export function run(
       variables: parseExact(variablesJson, digits),
       data: parseExact(dataJson, digits),
     });
-    if (requestJson !== '') $ctx.request = parse(requestJson);
+    if (moreJson !== '') addTo($ctx, parse(moreJson));
     if (responseJson !== '') $ctx.response = responseOf(parse(responseJson), body, digits, seen);
     const result = script($ctx);
     answer =
@@ -91,6 +91,11 @@ export function run(
     if (error !== null && error === seen.malformed) answer += ',"failure":"response"';
   }
   return `{${answer},"statusCodeRead":${seen.statusCode},"console":${now.lines.text()}}`;
+}
+
+function addTo(/** @type {any} */ $ctx, /** @type {any} */ { request, steps }) {
+  if (request !== undefined) $ctx.request = request;
+  if (steps !== undefined) $ctx.steps = steps;
 }
 
 export function block(/** @type {number} */ index) {
