@@ -12,7 +12,7 @@ import { HttpClient } from './http/http-client.ts';
 import { EmbeddedQueue } from './jobs/adapters/embedded-queue.ts';
 import { PgBossQueue } from './jobs/adapters/pg-boss-queue.ts';
 import { PostgresSignals } from './jobs/adapters/postgres-signals.ts';
-import { JobCleaner, type Leftovers } from './jobs/job-cleaner.ts';
+import { JobCleaner, type EndedJob, type Leftovers } from './jobs/job-cleaner.ts';
 import { JobRunner } from './jobs/job-runner.ts';
 import { JobWorker } from './jobs/job-worker.ts';
 import { checkOperationBy } from './jobs/operation-check.ts';
@@ -20,7 +20,9 @@ import { OperationSecrets } from './jobs/operation-secrets.ts';
 import { nameOfProcess, type JobQueue } from './jobs/queue.ts';
 import { Scheduler } from './jobs/scheduler.ts';
 import { LocalSignals, type JobSignals } from './jobs/signals.ts';
+import { isPostgres, type TableSource } from './model/source.ts';
 import { OAuthTokens } from './operations/http-request/authorization.ts';
+import { SOURCES_NOTE } from './operations/http-request/job-stores.ts';
 import { HttpRequestOperation } from './operations/http-request/http-request.ts';
 import { extendRequest } from './operations/http-request/interceptors/extend-request.ts';
 import { InterceptorRegistry } from './operations/http-request/interceptors/interceptor.ts';
@@ -33,7 +35,10 @@ import type { Settings } from './settings.ts';
 import { MasterKeys, readOrCreateKeyFile } from './system/master-key.ts';
 import type { Records } from './system/records.ts';
 import { openSystem, type System } from './system/system.ts';
+import { openMariadbTables } from './tables/adapters/mariadb.ts';
+import { openPostgresTables } from './tables/adapters/postgres.ts';
 import { openSqliteTables } from './tables/adapters/sqlite.ts';
+import type { TableStore } from './tables/table-store.ts';
 
 export async function openRecords(settings: Settings, logger: Logger): Promise<System> {
   const database = await openDatabase(settings, logger);
@@ -88,7 +93,9 @@ export async function openEngine(
     const client = new HttpClient({ allowPrivate: mayReachPrivateAddresses(settings) });
     const places: ApplicationData = new ApplicationData({
       folder: settings.data,
-      openTables: openSqliteTables,
+      sources: system.saved.sources,
+      openLocal: (_appId, folder) => openSqliteTables(join(folder, 'local.sqlite')),
+      openDefined: openDefinedTables,
       openFiles: openFolder,
       isBusy: (appId) => runner.isBusy(appId),
       now,
@@ -264,11 +271,31 @@ function mayReachPrivateAddresses({ privateAddresses, host }: Settings): boolean
   return host === 'localhost' || host === '::1' || host.startsWith('127.');
 }
 
+/** In each store that the job has written to and that is still there. */
 function leftoversIn(places: ApplicationData): Leftovers {
-  return {
-    dropTemporary: async ({ appId, jobId }) => (await places.tables(appId)).dropTemporary(jobId),
-    abandon: async ({ appId, jobId }) => (await places.tables(appId)).abandon(jobId),
+  const storesOf = async ({ appId, progress }: EndedJob) => {
+    const noted = ['local', ...((progress[SOURCES_NOTE] ?? []) as string[])];
+    const known = await places.sources(appId);
+    const sources = noted.filter((source) => known.get(source)?.type === 'TableSource');
+    return Promise.all(sources.map((source) => places.tables(appId, source)));
   };
+  return {
+    async dropTemporary(job) {
+      for (const store of await storesOf(job)) await store.dropTemporary(job.jobId);
+    },
+    async abandon(job) {
+      for (const store of await storesOf(job)) await store.abandon(job.jobId);
+    },
+  };
+}
+
+async function openDefinedTables({ url, password, ...source }: TableSource): Promise<TableStore> {
+  const connection = new URL(url);
+  if (password !== undefined) connection.password = encodeURIComponent(password);
+  const connectionString = connection.href;
+  return isPostgres({ url, ...source })
+    ? openPostgresTables({ connectionString })
+    : openMariadbTables({ connectionString });
 }
 
 async function openDatabase(settings: Settings, logger: Logger): Promise<Database<Records>> {

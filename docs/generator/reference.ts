@@ -4,6 +4,13 @@ import { errorCodes } from '../../src/model/errors.ts';
 import { HttpRequest, HttpRequestPart, Options, SourceTable, Target } from '../../src/model/http-request.ts';
 import { jobTransitions } from '../../src/model/job.ts';
 import { ParsingResult, TableData } from '../../src/model/parsing-result.ts';
+import {
+  RunScenario,
+  Scenario,
+  ScenarioParameter,
+  ScenarioStep,
+  StepSummary,
+} from '../../src/model/scenario.ts';
 import { InlineModel } from '../../src/model/table.ts';
 import { resolveSettings, settingDescriptions, shownValue, type SettingName } from '../../src/settings.ts';
 import { markdownTable, propertyTable, schemaOf, type Schema } from './schema-table.ts';
@@ -20,6 +27,7 @@ export function reference(): string {
     'Unknown properties are an error everywhere; the message names the nearest known one.',
     operation(),
     result(),
+    scenarios(),
     sources(),
     '## Application file',
     'What `millrace apply` takes and `millrace export` prints; as JSON Schema: [schema/application.schema.json](schema/application.schema.json).',
@@ -83,6 +91,23 @@ function result(): string {
       properties: { data, ...table.properties },
       required: ['data', ...(table.required ?? [])],
     }),
+  ].join('\n\n');
+}
+
+function scenarios(): string {
+  return [
+    '## RunScenario',
+    'The `opParams` of the operation RunScenario, see [guides/scenarios.md](guides/scenarios.md).',
+    propertyTable(schemaOf(RunScenario)),
+    '## Scenario',
+    propertyTable(schemaOf(Scenario)),
+    '### parameters',
+    propertyTable(schemaOf(ScenarioParameter)),
+    '### steps',
+    propertyTable(schemaOf(ScenarioStep)),
+    '### Step in the output',
+    'The output of a scenario that has no script for it is `{"steps": […]}`, with these for each step.',
+    propertyTable(schemaOf(StepSummary)),
   ].join('\n\n');
 }
 

@@ -33,6 +33,7 @@ const LINKS: Record<string, string> = {
   Model: '[model](#model)',
   HTTPSource: '[HTTPSource](#httpsource)',
   SavedRequest: '[HTTPRequest](#httprequest)',
+  Scenario: '[scenario](#scenario)',
 };
 
 /** What a caller may give; parts with a name of their own are put in. */

@@ -5,6 +5,7 @@ import { isUnavailable } from '../database/database.ts';
 import type { Failure } from '../model/envelope.ts';
 import { errorCodes, ServiceError, type ErrorCode } from '../model/errors.ts';
 import { TokenError } from '../oauth2/token-error.ts';
+import { isReceivingBytes } from './byte-body.ts';
 
 /** When the records are away: long enough not to hammer them, short enough not to be felt. */
 const RETRY_AFTER_SECONDS = '5';
@@ -94,6 +95,7 @@ export function answerMalformed(error: NodeJS.ErrnoException, socket: Socket): v
     socket.destroy(error);
     return;
   }
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && isReceivingBytes(socket)) return;
   const code = error.code === 'HPE_HEADER_OVERFLOW' ? 'header_too_large' : 'invalid_request';
   const timedOut = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
   const message = timedOut

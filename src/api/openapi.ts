@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { Failure } from '../model/envelope.ts';
 import { TokenError } from '../model/token.ts';
-import type { Route, RouteContract } from './route.ts';
+import { describedPath, type Route, type RouteContract } from './route.ts';
 
 type Json = Record<string, unknown>;
 
@@ -10,7 +10,7 @@ export function openApi(routes: readonly Route[], version: string): Json {
   const components: Json = {};
   const paths: Record<string, Json> = {};
   for (const { contract } of routes) {
-    const path = (paths[contract.path] ??= {});
+    const path = (paths[describedPath(contract)] ??= {});
     path[contract.method.toLowerCase()] = operation(contract, components);
   }
   return {
@@ -38,10 +38,8 @@ export function openApi(routes: readonly Route[], version: string): Json {
 }
 
 function operation(contract: RouteContract, components: Json): Json {
-  const { params, query, headers, body, form } = contract;
-  const content = body
-    ? { 'application/json': { schema: asJsonSchema(body, 'input', components) } }
-    : form && { 'application/x-www-form-urlencoded': { schema: asJsonSchema(form, 'input', components) } };
+  const { params, query, headers } = contract;
+  const content = requestContent(contract, components);
   const parameters = [
     ...(params ? asParameters(params, 'path', components) : []),
     ...(query ? asParameters(query, 'query', components) : []),
@@ -58,6 +56,12 @@ function operation(contract: RouteContract, components: Json): Json {
     ...(content && { requestBody: { required: true, content } }),
     responses: responses(contract, components),
   };
+}
+
+function requestContent({ body, form, bytes }: RouteContract, components: Json): Json | undefined {
+  if (bytes) return { '*/*': { schema: {} } };
+  if (body) return { 'application/json': { schema: asJsonSchema(body, 'input', components) } };
+  return form && { 'application/x-www-form-urlencoded': { schema: asJsonSchema(form, 'input', components) } };
 }
 
 function roleText({ access }: RouteContract): string {

@@ -17,18 +17,21 @@ import type { Applications } from '../system/applications.ts';
 import type { BearerTokens } from '../system/bearer-tokens.ts';
 import type { Clients } from '../system/clients.ts';
 import type { Jobs } from '../system/jobs.ts';
+import type { Outbox } from '../system/outbox.ts';
 import type { Schedules } from '../system/schedules.ts';
 import type { SavedDefinitions } from '../system/saved-definitions.ts';
 import type { Users } from '../system/users.ts';
 import { authenticate, bearerCheck } from './bearer.ts';
+import { leaveBodies } from './byte-body.ts';
 import { answerError, answerMalformed, isTokenPath } from './errors.ts';
 import { Metrics } from './metrics.ts';
 import { parseJson } from './raw-json.ts';
-import type { Route } from './route.ts';
+import { paramsOf, pathPattern, routerPath, type Route } from './route.ts';
 import { applicationRoutes } from './routes/applications.ts';
 import { clientRoutes } from './routes/clients.ts';
 import { definitionRoutes } from './routes/definitions.ts';
 import { executeJobRoutes } from './routes/execute-job.ts';
+import { fileRoutes } from './routes/files.ts';
 import { jobRoutes } from './routes/jobs.ts';
 import { oauth2Routes } from './routes/oauth2.ts';
 import { openApiRoute, serviceRoutes } from './routes/service.ts';
@@ -48,6 +51,7 @@ export interface ServerParts {
   saved: SavedDefinitions;
   checkScenario: CheckScenario;
   jobs: Jobs;
+  outbox: Outbox;
   runner: JobRunner;
   schedules: Schedules;
   scheduler: Scheduler;
@@ -120,6 +124,7 @@ export async function createServer(parts: ServerParts, settings: ServerSettings)
     ...applicationRoutes(parts),
     ...definitionRoutes(parts),
     ...tableRoutes(parts),
+    ...fileRoutes(parts),
     ...scheduleRoutes(parts),
     ...clientRoutes(parts),
     ...userRoutes(parts),
@@ -127,7 +132,14 @@ export async function createServer(parts: ServerParts, settings: ServerSettings)
   ];
   const routes =
     settings.role === 'worker' ? service : [...described, openApiRoute(described, parts.version)];
-  for (const route of routes) addRoute(server, route, parts.bearerTokens);
+  for (const route of routes) {
+    if (!route.contract.bytes) addRoute(server, route, parts.bearerTokens);
+    else
+      await server.register(async (scope) => {
+        leaveBodies(scope);
+        addRoute(scope, route, parts.bearerTokens);
+      });
+  }
   server.setNotFoundHandler((request, reply) => answerUnrouted(request, reply, routes, parts.bearerTokens));
   return server;
 }
@@ -136,12 +148,12 @@ function addRoute(server: FastifyInstance, { contract, handle }: Route, tokens: 
   const { access } = contract;
   server.route({
     method: contract.method,
-    url: contract.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    url: routerPath(contract),
     ...(contract.form && { bodyLimit: FORM_LIMIT_BYTES }),
     ...(access !== 'public' && { onRequest: bearerCheck(tokens, access) }),
     handler: (request, reply) =>
       handle({
-        params: contract.params && validate(contract.params, request.params),
+        params: contract.params && validate(contract.params, paramsOf(contract, request)),
         query: contract.query && validate(contract.query, request.query),
         body: contract.body && validate(contract.body, jsonBody(request)),
         get principal() {
@@ -170,17 +182,13 @@ async function answerUnrouted(
   tokens: BearerTokens,
 ): Promise<never> {
   const path = request.url.split('?')[0] ?? '';
-  const here = routes.filter(({ contract }) => pathPattern(contract.path).test(path));
+  const here = routes.filter(({ contract }) => pathPattern(contract).test(path));
   const isPublic = here.some(({ contract }) => contract.access === 'public');
   if (path.startsWith('/api/') && !isPublic) await authenticate(tokens, request);
   if (here.length === 0) throw new ServiceError('not_found', `there is nothing at ${path}`);
   const allowed = here.map(({ contract }) => contract.method).join(', ');
   reply.header('allow', allowed);
   throw new ServiceError('method_not_allowed', `${request.method} is not possible here; allowed: ${allowed}`);
-}
-
-function pathPattern(path: string): RegExp {
-  return new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
 }
 
 function noteAnswer(request: FastifyRequest, reply: FastifyReply, metrics: Metrics): void {

@@ -267,6 +267,21 @@ function listsAndLeftovers(open: Open): void {
     });
   });
 
+  test('only names with a prefix, in pages, too', async (t) => {
+    const store = await open(t);
+    const names = ['a-1', 'a-2', 'a-3', 'A-4', 'b-5', '\u00e9-6'];
+    for (const name of names) await save(store, { space: 's', name }, name);
+    await save(store, { space: 's/a-folder', name: 'x' }, 'x');
+    const listed = async (prefix: string, after: string | null = null) => {
+      const { entries, next } = await store.list({ space: 's', prefix, after, limit: 2 });
+      return [entries.map(({ name }) => name), next];
+    };
+    assert.deepEqual(await listed('a-'), [['a-1', 'a-2'], 'a-2']);
+    assert.deepEqual(await listed('a-', 'a-2'), [['a-3', 'a-folder'], null]);
+    assert.deepEqual(await listed('e\u0301'), [['\u00e9-6'], null]);
+    assert.deepEqual(await listed('c'), [[], null]);
+  });
+
   test('an exact last page has no next; an unknown space is empty; limits are checked', async (t) => {
     const store = await open(t);
     await save(store, { space: '', name: 'a' }, 'x');

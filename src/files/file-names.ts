@@ -20,6 +20,12 @@ export function checkFileName({ space, name }: FileName): void {
   }
 }
 
+/** A file by one text, as in a URL: the space, a slash, and the name. */
+export function fileAt(path: string): FileName {
+  const slash = path.lastIndexOf('/');
+  return { space: path.slice(0, Math.max(slash, 0)), name: path.slice(slash + 1) };
+}
+
 /** The folders of the space, from the root; none for ''. */
 export function checkSpace(space: string): string[] {
   if (space === '') return [];

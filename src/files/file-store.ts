@@ -36,6 +36,8 @@ export interface FileList {
 export interface ListOptions {
   /** Default: the root. */
   space?: string;
+  /** Only names that begin so. */
+  prefix?: string;
   after?: string | null;
   /** 1 to MAX_LIST_LIMIT. */
   limit: number;

@@ -1,3 +1,5 @@
+import { unescape } from 'node:querystring';
+
 /** What must not be shown: header and parameter names whose values are secret, and secret values wherever they are. */
 export interface SecretNames {
   headers: readonly string[];
@@ -72,8 +74,8 @@ export class Redactor {
 
 /** The name of a parameter of a query, decoded as servers do. */
 export function parameterName(pair: string): string {
-  const [first] = new URLSearchParams(pair).keys();
-  return first ?? '';
+  const equals = pair.indexOf('=');
+  return unescape((equals < 0 ? pair : pair.slice(0, equals)).replaceAll('+', ' '));
 }
 
 /** A secret as it is, and as URLs, forms, JSON (within JSON, too) and Basic authorization write it. */

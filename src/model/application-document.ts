@@ -5,7 +5,7 @@ import { Json } from './json.ts';
 import { Name } from './names.ts';
 import { Scenario } from './scenario.ts';
 import { Schedule } from './schedule.ts';
-import { HttpSource } from './source.ts';
+import { Source } from './source.ts';
 import { Model } from './table.ts';
 
 const differentNames = (items: readonly { name: string }[]) =>
@@ -18,7 +18,7 @@ export const ApplicationDocument = z
     application: ApplicationId.meta({ description: 'The appId' }),
     name: z.string().trim().min(1).max(200).optional().meta({ description: 'For people' }),
     sources: z
-      .array(HttpSource)
+      .array(Source)
       .refine(differentNames, once)
       .default([])
       .meta({ description: 'Secrets are references to the environment: ${NAME}' }),

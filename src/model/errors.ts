@@ -52,6 +52,11 @@ export const errorCodes = {
     text: 'A file cannot be written or read as the configuration says.',
   },
   paging_loop: { status: 422, transient: false, text: 'Paging went in a circle.' },
+  outcome_unknown: {
+    status: 409,
+    transient: false,
+    text: 'Records were sent, and whether the external system took them is not known.',
+  },
   egress_refused: {
     status: 422,
     transient: false,
@@ -85,7 +90,11 @@ export const errorCodes = {
     transient: true,
     text: 'The external system took longer than a timeout of the options.',
   },
-  interrupted: { status: 503, transient: true, text: 'The service is stopping, or the job was taken by another worker.' },
+  interrupted: {
+    status: 503,
+    transient: true,
+    text: 'The service is stopping, or the job was taken by another worker.',
+  },
   overloaded: { status: 503, transient: true, text: 'More work waits than the service takes on.' },
   internal_error: {
     status: 500,

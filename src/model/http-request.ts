@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { didYouMean } from './did-you-mean.ts';
 import { FileSpaceName, Name, SourceName, SpaceName, TableName } from './names.ts';
+import { OnUnknown } from './outbox.ts';
 import { Auth, INPUT_SOURCE, RateLimit, secretFields } from './source.ts';
 import { InlineModel } from './table.ts';
 
@@ -80,19 +81,34 @@ export const Options = z
       .union([z.literal(false), z.strictObject({ tries: z.int().min(1).max(20) })])
       .default({ tries: 5 })
       .meta({ description: 'How often a request is tried in all; false: once' }),
-    concurrency: z
-      .int()
-      .min(1)
-      .max(256)
-      .default(1)
-      .meta({
-        description:
-          'How many source records, or batches, are worked on at once, each with an execution context of its own',
-      }),
+    concurrency: z.int().min(1).max(256).default(1).meta({
+      description:
+        'How many source records, or batches, are worked on at once, each with an execution context of its own',
+    }),
     rateLimit: RateLimit.optional().meta({ description: 'Beside that of the source' }),
     redirects: z.int().min(0).max(50).default(10).meta({ description: 'How many are followed' }),
     onHttpError: z.enum(['fail', 'script']).optional().meta({
       description: 'Whether a status other than 2xx fails the job, or is the Parsing script’s matter',
+    }),
+    idempotencyKey: z.boolean().default(false).meta({
+      description:
+        'The header Idempotency-Key on requests that change something: the same again when a request is sent again',
+    }),
+    onUnknown: OnUnknown.optional().meta({
+      description:
+        'What becomes of a source record of which it is not known whether it was taken, because no answer came: the ' +
+        'job fails and says so, the record is sent again, or it is passed over. Default: fail; of PUT and DELETE, resend',
+    }),
+    onRejectedBatch: z
+      .enum(['fail', 'bisect'])
+      .default('fail')
+      .meta({
+        description:
+          'With batching, when the system refuses a batch with 400, 409, 413 or 422: the job fails, or the records at ' +
+          'fault are found and put into the reject table, and all others are sent',
+      }),
+    rejectTable: TableName.optional().meta({
+      description: 'In the source "local"; default: the name of the source table with "_rejected" after it',
     }),
     onRepeat: z
       .enum(['fail', 'continue'])
@@ -150,6 +166,14 @@ export const HttpRequest = z
       description: 'What becomes of the response; none: only its status counts',
     }),
   })
+  .refine(
+    ({ sourceTable, request: { options } }) =>
+      options.onRejectedBatch !== 'bisect' || sourceTable?.batching === true,
+    {
+      error: '"bisect" needs sourceTable.batching: only a batch can be sent in parts',
+      path: ['request', 'options', 'onRejectedBatch'],
+    },
+  )
   .meta({ id: 'HTTPRequest' });
 export type HttpRequest = z.infer<typeof HttpRequest>;
 

@@ -28,7 +28,8 @@ export const JobPolicy = z
       })
       .optional()
       .meta({
-        description: 'What becomes of a job that failed for a reason that may pass: it goes on at its last page',
+        description:
+          'What becomes of a job that failed for a reason that may pass: it goes on at its last page',
       }),
     timeLimitSeconds: z
       .number()

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Name } from './names.ts';
+import { Name, SpaceName } from './names.ts';
 
 /** Write-only: encrypted at rest, never shown again. Left out where a source is written anew, the old one stays. */
 const Secret = (description: string) =>
@@ -12,6 +12,9 @@ const Secret = (description: string) =>
 const holdsNoPassword = (url: string) => !URL.canParse(url) || new URL(url).password === '';
 const holdsNoUser = (url: string) =>
   holdsNoPassword(url) && (!URL.canParse(url) || new URL(url).username === '');
+/** Others of the drivers name files and hosts, and passwords. */
+const hasKnownParameters = (url: string) =>
+  !URL.canParse(url) || [...new URL(url).searchParams.keys()].every((name) => name === 'sslmode');
 const WebUrl = z.url({ protocol: /^https?$/ });
 const Script = (description: string) => z.string().min(1).meta({ description });
 
@@ -80,7 +83,7 @@ export const RateLimit = z
 export const HttpSource = z
   .strictObject({
     name: Name.meta({ description: 'By which requests name it' }),
-    type: z.literal('HTTPSource').meta({ description: 'The only type that can be defined' }),
+    type: z.literal('HTTPSource'),
     baseUrl: WebUrl.refine(holdsNoUser, {
       error: 'must have no user and no password; auth of the type "basic" sends them',
     })
@@ -127,6 +130,43 @@ export type HttpSource = z.infer<typeof HttpSource>;
 export function proxyUser(proxy: string | undefined): string {
   return proxy !== undefined && URL.canParse(proxy) ? new URL(proxy).username : '';
 }
+
+export const TableSource = z
+  .strictObject({
+    name: Name.meta({ description: 'By which tables name it' }),
+    type: z.literal('TableSource'),
+    url: z
+      .url({
+        protocol: /^(?:postgres|postgresql|mariadb|mysql)$/,
+        error:
+          'must be the URL of a database, such as postgres://user@host:5432/database or mariadb://user@host/database',
+      })
+      .refine(holdsNoPassword, { error: 'must have no password; the field password takes it' })
+      .refine(hasKnownParameters, { error: 'may have the parameter sslmode and no other' })
+      .meta({ description: 'PostgreSQL (postgres://…), MariaDB or MySQL (mariadb://…)' }),
+    password: Secret('The password of the user that the URL names'),
+    defaultSpace: SpaceName.min(1)
+      .optional()
+      .meta({ description: 'Default: public in PostgreSQL, the database of the URL in MariaDB' }),
+  })
+  .meta({ id: 'TableSource', description: 'A database with tables of its own' });
+export type TableSource = z.infer<typeof TableSource>;
+
+export function isPostgres({ url }: Pick<TableSource, 'url'>): boolean {
+  return url.startsWith('postgres');
+}
+
+/** Where a table is looked for when no space is given. */
+export function defaultSpaceOf({ url, defaultSpace }: TableSource): string {
+  if (defaultSpace !== undefined) return defaultSpace;
+  return isPostgres({ url }) ? 'public' : decodeURIComponent(new URL(url).pathname.slice(1));
+}
+
+/** What can be defined beside the built-in sources. */
+export const Source = z
+  .discriminatedUnion('type', [HttpSource, TableSource])
+  .meta({ id: 'Source', description: 'An external HTTP system, or a database with tables' });
+export type Source = z.infer<typeof Source>;
 
 /** As a source table: the records that a scenario was given. */
 export const INPUT_SOURCE = 'input';

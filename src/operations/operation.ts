@@ -27,6 +27,8 @@ export interface Operation<Params = unknown> {
 
 export interface OperationContext {
   readonly jobId: string;
+  /** The job itself, or the one that it runs again. */
+  readonly originId: string;
   readonly appId: string;
   /** Under which the job was taken; the fence of every commit. */
   readonly epoch: number;

@@ -214,6 +214,43 @@ describe('API conventions: the rest', () => {
     assert.deepEqual([wrong.status, wrong.body.result.path], [400, 'limit']);
   });
 
+  test('a key that no page gave is refused, never taken for the beginning', async (t) => {
+    const service = await startTestService(t);
+    await service.system.applications.create({ appId: 'a' });
+    const token = await service.tokenOf('administrator');
+    const lists = ['sources', 'models', 'requests', 'variables', 'files/files', 'tables/local/main/t'];
+    await service.call('POST', '/api/v1/applications/a/tables/local/main/t', token, [{ a: 1 }]);
+    const paths = [
+      '/api/v1/applications',
+      '/api/v1/clients',
+      '/api/v1/users',
+      '/api/v1/jobs',
+      ...lists.map((list) => `/api/v1/applications/a/${list}`),
+    ];
+    for (const path of paths) {
+      assert.equal((await service.call('GET', path, token)).status, 200, path);
+      for (const after of ['', '%00', 'a%0Ab']) {
+        const refused = await service.call('GET', `${path}?after=${after}`, token);
+        assert.deepEqual(
+          [refused.status, refused.body.result.path],
+          [400, 'after'],
+          `${path}: ${refused.text}`,
+        );
+      }
+    }
+    for (const path of ['/api/v1/applications?after=%20x', '/api/v1/applications/a/sources?after=a/b'])
+      assert.equal((await service.call('GET', path, token)).status, 400, path);
+  });
+
+  test('U+0000 in a path is refused, which no database takes for a part of a name', async (t) => {
+    const service = await startTestService(t);
+    const token = await service.tokenOf('administrator');
+    for (const path of ['clients/%00', 'users/a%00', 'applications/%00', 'applications/a/variables/%00']) {
+      const refused = await service.call('GET', `/api/v1/${path}`, token);
+      assert.deepEqual([refused.status, refused.body.result.code], [400, 'invalid_request'], refused.text);
+    }
+  });
+
   test('SIGTERM: answers what is under way, then closes', async (t) => {
     const service = await spawnService(t);
     const client = await service.client();

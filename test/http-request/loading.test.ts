@@ -94,7 +94,7 @@ describe('HTTPRequest: loading', () => {
       assert.ok(counts.has(2));
     });
 
-    test('an error in mid-job leaves the old table, and nothing else behind', async () => {
+    test('an error in mid-job leaves the old table; what was loaded is kept aside, for the job to be resumed', async () => {
       const { parse, rows, app } = bench();
       await app('PUT', '/tables/local/main/kept', old);
       const before = physicalTables();
@@ -105,7 +105,8 @@ describe('HTTPRequest: loading', () => {
       assert.equal(answer.status, 422, answer.text);
       assert.match(failure(answer).message, /data\[0\]\.data\[0\]/);
       assert.deepEqual(await rows('kept'), old);
-      assert.deepEqual(physicalTables(), before);
+      const kept = physicalTables().filter((name) => !before.includes(name));
+      assert.equal(kept.length, 1);
     });
 
     test('an error in mid-job leaves no new table either', async () => {
@@ -236,7 +237,7 @@ describe('HTTPRequest: loading', () => {
       });
       assert.equal(answer.status, 422, answer.text);
       assert.equal(failure(answer).code, 'value_error');
-      assert.match(failure(answer).message, /row 1 .*column "id".*null/);
+      assert.match(failure(answer).message, /row 2 .*column "id".*null/);
       assert.deepEqual(await byId('merge_null'), [{ id: 1 }]);
     });
   });
@@ -332,7 +333,7 @@ describe('HTTPRequest: loading', () => {
         assert.equal(answer.status, 422, answer.text);
         const error = failure(answer);
         assert.equal(error.code, 'value_error');
-        assert.match(error.message, /row 1\b/);
+        assert.match(error.message, /row 2\b/);
         assert.ok(error.message.includes(JSON.stringify('the "cell"')), error.message);
         assert.match(error.message, shown);
         assert.match(error.message, new RegExp(`\\(${type}\\).*takes`));

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
+import { createServer, request as httpRequest } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { inflateRawSync } from 'node:zlib';
@@ -306,11 +309,11 @@ async function everyRecordIsClean({ service, token }: JobBench, assertHidden: As
       jobs += 1;
       const path = `/api/v1/jobs/${jobId}`;
       for (const part of ['', '/pages', '/events']) assertHidden((await call(path + part)).text, path + part);
-      const pages = await service.system.jobs.pages(jobId, { limit: 100 });
+      const pages = await service.system.jobs.history.pages(jobId, { limit: 100 });
       for (const { n } of pages.filter(({ hasBody }) => hasBody)) {
         bodies += 1;
         assertHidden((await call(`${path}/pages/${n}/body`)).text, `the kept body ${n}`);
-        const stored = await service.system.jobs.pageBody(jobId, n);
+        const stored = await service.system.jobs.history.pageBody(jobId, n);
         assertHidden(inflateRawSync(stored as Uint8Array), 'the stored body');
       }
     }
@@ -346,6 +349,7 @@ test('HTTPRequest: a secret at the end of what is kept of a body is no half one'
 test('HTTPRequest: secrets are write-only', async (t) => {
   const bench = await startJobBench(t);
   const { api, app, run, putSource } = bench;
+  addIndiscreetAnswers(bench);
   const { username, password, apiKey } = api.credentials;
   const works = async (path: string) =>
     (await run({ request: { source: 'crm', url: `${api.url}${path}`, method: 'GET' } })).status === 200;
@@ -410,6 +414,9 @@ test('HTTPRequest: secrets are write-only', async (t) => {
     assert.equal(await bench.service.system.secrets.get(`oauth2-token:${bench.appId}/crm`), null);
   });
 
+  await placesOfSecrets(t, bench);
+  await passwordsInUrls(t, bench);
+
   await t.test('a saved request takes none', async () => {
     const request = { url: api.url, method: 'GET', auth: { type: 'bearer', token: 'secret-of-a-request' } };
     const refused = await app('PUT', '/requests/one', { name: 'one', request });
@@ -418,3 +425,159 @@ test('HTTPRequest: secrets are write-only', async (t) => {
     assert.ok(!refused.text.includes('secret-of-a-request'));
   });
 });
+
+/** Whoever may change a source must not learn its secrets by pointing them at a server of his own. */
+async function placesOfSecrets(t: TestContext, { app, putSource, service, appId }: JobBench): Promise<void> {
+  const oauth2 = {
+    type: 'oauth2',
+    grant: 'client_credentials',
+    tokenUrl: 'https://login.test/token',
+    clientId: 'id',
+    clientAuth: 'body',
+  } as const;
+  const basic = { type: 'basic', username: 'ada' } as const;
+  const signed = { type: 'customSignature', script: 'return [];' } as const;
+  const before = { baseUrl: 'https://api.test/v1', allowedHosts: ['files.test', 'B.test:8443'] };
+  const write = (source: Record<string, unknown>) => putSource({ name: 'placed', ...before, ...source });
+  const stored = async () => JSON.stringify(await service.system.saved.sources.http(appId, 'placed'));
+
+  const elsewhere: [string, Record<string, unknown>, Record<string, unknown>, Record<string, string>][] = [
+    ['baseUrl', basic, { baseUrl: 'https://evil.test/v1' }, { password: 'secret-1' }],
+    ['baseUrl', basic, { baseUrl: 'http://api.test/v1' }, { password: 'secret-1' }],
+    ['baseUrl', basic, { baseUrl: undefined }, { password: 'secret-1' }],
+    ['allowedHosts', basic, { allowedHosts: ['files.test', 'evil.test'] }, { password: 'secret-1' }],
+    ['proxy', basic, { proxy: 'http://evil.test:3128' }, { password: 'secret-1' }],
+    [
+      'auth.tokenUrl',
+      oauth2,
+      { auth: { ...oauth2, tokenUrl: 'https://evil.test/token' } },
+      { clientSecret: 's1' },
+    ],
+    ['baseUrl', oauth2, { baseUrl: 'https://evil.test' }, { clientSecret: 's1' }],
+  ];
+  for (const [field, auth, change, secrets] of elsewhere) {
+    await t.test(`another ${field} asks for the secrets again: ${JSON.stringify(change)}`, async () => {
+      await app('DELETE', '/sources/placed');
+      assert.equal((await write({ auth: { ...auth, ...secrets } })).status, 201);
+      const was = await stored();
+      const refused = await write({ auth, ...change });
+      assert.equal(refused.status, 400, refused.text);
+      const { code, path, message } = refused.body.result;
+      assert.deepEqual([code, path], ['invalid_request', `auth.${Object.keys(secrets)[0]}`]);
+      assert.match(message, new RegExp(`must be given again.* ${field.replace('.', '\\.')} `));
+      assert.equal(await stored(), was, 'nothing has changed');
+      const again = { ...auth, ...(change['auth'] as object), ...secrets };
+      const given = await write({ ...change, auth: again });
+      assert.deepEqual([given.status, given.body.result.change], [200, 'changed'], given.text);
+    });
+  }
+
+  await t.test('so does another script of a signature, which sees them', async () => {
+    await app('DELETE', '/sources/placed');
+    await write({ auth: { ...signed, secrets: { key: 'secret-1' } } });
+    const refused = await write({
+      auth: { ...signed, script: 'console.log($ctx.variables.key); return [];' },
+    });
+    assert.deepEqual([refused.status, refused.body.result.path], [400, 'auth.secrets'], refused.text);
+    assert.match(refused.body.result.message, /must be given again: auth\.script /);
+  });
+
+  await t.test('whatever leads nowhere else keeps them', async () => {
+    await app('DELETE', '/sources/placed');
+    await write({ auth: { ...basic, password: 'secret-1' }, proxy: 'http://proxy.test:3128' });
+    const harmless: Record<string, unknown>[] = [
+      { proxy: 'http://proxy.test:3128' },
+      { baseUrl: 'https://api.test/v2' },
+      { baseUrl: 'https://API.test:443/' },
+      { allowedHosts: ['b.test:8443'] },
+      { allowedHosts: undefined },
+      { allowedHosts: undefined, auth: { ...basic, username: 'bob' }, rateLimit: { requests: 1 } },
+    ];
+    for (const change of harmless) {
+      const answer = await write({ auth: basic, ...change });
+      assert.equal(answer.status, 200, answer.text);
+      assert.match(await stored(), /secret-1/);
+      if ('allowedHosts' in change) continue;
+      // Back to where it began, which is the same place.
+      assert.equal((await write({ auth: basic })).status, 200);
+    }
+    await app('DELETE', '/sources/placed');
+    await putSource({ name: 'placed', auth: { ...basic, password: 'secret-1' } });
+    assert.equal((await putSource({ name: 'placed', auth: basic, baseUrl: before.baseUrl })).status, 200);
+    await app('DELETE', '/sources/placed');
+  });
+}
+
+async function passwordsInUrls(t: TestContext, bench: JobBench): Promise<void> {
+  const { api, app, run, putSource, service, appId } = bench;
+
+  await t.test('no URL of a source takes a password, which would be shown', async () => {
+    const auth = { type: 'oauth2', grant: 'client_credentials', clientId: 'id', clientSecret: 's' } as const;
+    const cases: [string, Record<string, unknown>, RegExp][] = [
+      ['proxy', { proxy: 'http://ada:in-the-url@127.0.0.1:3128' }, /proxyPassword/],
+      ['baseUrl', { baseUrl: 'http://ada:in-the-url@127.0.0.1' }, /auth/],
+      ['auth.tokenUrl', { auth: { ...auth, tokenUrl: 'http://ada:in-the-url@127.0.0.1' } }, /no user/],
+    ];
+    for (const [path, field, says] of cases) {
+      const refused = await putSource({ name: 'with-password', ...field });
+      assert.deepEqual([refused.status, refused.body.result.path], [400, path], refused.text);
+      assert.match(refused.body.result.message, says);
+      assert.ok(!refused.text.includes('in-the-url'), refused.text);
+    }
+  });
+
+  await t.test('proxyPassword is a secret like those of auth', async () => {
+    const proxyPassword = '50%:of the proxy @ö';
+    const proxy = await startProxy(t, `ada:${proxyPassword}`);
+    const source = { name: 'proxied', proxy: `http://ada@${proxy.host}` };
+    const without = await putSource({ ...source, proxy: `http://${proxy.host}`, proxyPassword });
+    assert.deepEqual([without.status, without.body.result.path], [400, 'proxyPassword'], without.text);
+    assert.equal((await putSource({ ...source, proxyPassword })).status, 201);
+    const shown = await app('GET', '/sources/proxied');
+    assert.deepEqual(shown.body.result.secrets, [{ path: 'proxyPassword', fingerprint: '…y @ö' }]);
+    assert.ok(!shown.text.includes(proxyPassword), shown.text);
+    const definition = await service.system.database.query.selectFrom('definition').selectAll().execute();
+    assert.ok(!JSON.stringify(definition).includes('of the proxy'));
+
+    const again = await app('PUT', '/sources/proxied', shown.body.result.source);
+    assert.deepEqual([again.status, again.body.result.change], [200, 'unchanged'], again.text);
+    const answer = await run({
+      request: { source: 'proxied', url: `${api.url}/tells`, method: 'GET' },
+      target: { action: 'parse JSON', parsingScript: 'console.log($ctx.response.bodyStr); return {};' },
+    });
+    assert.equal(answer.status, 200, answer.text);
+    assert.equal(proxy.passed.length, 1);
+    const told = JSON.stringify([
+      await bench.pages(answer.body.result.jobId),
+      await bench.log(answer.body.result.jobId),
+    ]);
+    assert.match(told, /proxy-authorization/, 'the proxy passes it on');
+    assert.ok(!told.includes(Buffer.from(`ada:${proxyPassword}`).toString('base64')), told);
+
+    const elsewhere = await putSource({ ...source, proxy: 'http://ada@127.0.0.1:1' });
+    assert.deepEqual([elsewhere.status, elsewhere.body.result.path], [400, 'proxyPassword'], elsewhere.text);
+    assert.equal((await putSource({ name: 'proxied' })).status, 200, 'it goes with its proxy');
+    assert.equal(await service.system.secrets.get(`source:${appId}/proxied`), '{}');
+  });
+}
+
+/** An indiscreet one: it passes on what was meant for it alone. */
+async function startProxy(t: TestContext, credentials: string): Promise<{ host: string; passed: string[] }> {
+  const passed: string[] = [];
+  const wanted = `Basic ${Buffer.from(credentials).toString('base64')}`;
+  const server = createServer((incoming, outgoing) => {
+    if (incoming.headers['proxy-authorization'] !== wanted) {
+      outgoing.writeHead(407).end();
+      return;
+    }
+    passed.push(incoming.url ?? '');
+    const onward = httpRequest(incoming.url ?? '', { headers: incoming.headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(outgoing);
+    });
+    onward.on('error', (error) => outgoing.destroy(error)).end();
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => server.close());
+  return { host: `127.0.0.1:${(server.address() as AddressInfo).port}`, passed };
+}

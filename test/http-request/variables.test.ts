@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { Answer } from '../support/service.ts';
 import { eventually, failure, sharedBench } from '../support/shared-bench.ts';
 
 describe('HTTPRequest: variables', () => {
@@ -163,6 +164,57 @@ describe('HTTPRequest: variables', () => {
       (await rows('odd_names')).map((row) => row['seen']),
       ['v', 'v', 'v', 'v'],
     );
+  });
+
+  test('a name that is not set is not there, whatever JavaScript has under it', async () => {
+    for (const name of ['constructor', 'toString', '__proto__'])
+      assert.equal((await bench().app('GET', `/variables/${name}`)).status, 404, name);
+  });
+
+  test('__proto__, which JavaScript keeps for itself, is refused wherever it is a name', async () => {
+    const { app, parse, putSource, api, run } = bench();
+    const refused = async (answer: Promise<Answer>, status: number, path: string) => {
+      const { text, ...found } = await answer;
+      assert.deepEqual([found.status, found.body.result.path], [status, path], text);
+      assert.match(text, /__proto__/);
+    };
+    const named = { name: '__proto__' };
+    await refused(app('PUT', '/variables/__proto__', { ...named, value: 1 }), 400, 'name');
+    await refused(putSource({ ...named }), 400, 'name');
+    const body = '{"name":"crm","type":"HTTPSource","properties":{"__proto__":"x"}}';
+    const property = await app('PUT', '/sources/crm', body);
+    assert.equal(property.status, 400, property.text);
+    assert.match(property.body.result.message, /__proto__/);
+
+    for (const [variables, path] of [
+      ['{ ["__proto__"]: "v" }', 'variables.__proto__'],
+      ['{ a: { scope: "application", value: [{ ["__proto__"]: 1 }] } }', 'variables.a.value[0].__proto__'],
+    ] as const) {
+      const answer = await parse(`return { variables: ${variables} };`);
+      assert.equal(failure(answer).code, 'invalid_result');
+      assert.ok(failure(answer).message.includes(`${path}: nothing can have this name`), answer.text);
+    }
+
+    // Here it is a name like others, since names of headers and parameters are the system's.
+    api.requests.length = 0;
+    const sent = await run({
+      request: {
+        url: `${api.url}/echo`,
+        method: 'POST',
+        headers: `return JSON.parse('{"__proto__": "header"}');`,
+        parameters: `return JSON.parse('{"__proto__": "parameter"}');`,
+        bodyType: 'JSON -> x-www-form-urlencoded',
+        body: { script: `return JSON.parse('{"__proto__": "field"}');` },
+      },
+    });
+    assert.equal(sent.status, 200, sent.text);
+    const [request] = api.requests;
+    assert.equal(request?.url, '/echo?__proto__=parameter');
+    assert.deepEqual(request?.rawHeaders.slice(request.rawHeaders.indexOf('__proto__')).slice(0, 2), [
+      '__proto__',
+      'header',
+    ]);
+    assert.equal(request?.body.toString(), '__proto__=field');
   });
 
   test('of another application are not seen', async () => {

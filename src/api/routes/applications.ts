@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { Application, NewApplication } from '../../model/access.ts';
-import { KeysetPage, KeysetQuery, Success, success } from '../../model/envelope.ts';
+import { Application, ApplicationId, NewApplication } from '../../model/access.ts';
+import { KeysetPage, KeysetQuery, keysetKey, Success, success } from '../../model/envelope.ts';
 import type { Applications } from '../../system/applications.ts';
 import { requireApplication } from '../bearer.ts';
 import { keysetPage } from '../keyset-page.ts';
@@ -18,7 +18,7 @@ export function applicationRoutes({ applications }: { applications: Applications
         access: 'viewer',
         tag,
         summary: 'List the applications that the caller may see',
-        query: KeysetQuery,
+        query: KeysetQuery.extend({ after: keysetKey(ApplicationId) }),
         answers: {
           200: { description: 'The applications by appId', schema: Success(KeysetPage(Application)) },
         },

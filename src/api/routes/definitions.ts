@@ -1,11 +1,13 @@
 import { z } from 'zod';
-import { KeysetPage, KeysetQuery, Success, success } from '../../model/envelope.ts';
+import { KeysetPage, KeysetQuery, keysetKey, Success, success } from '../../model/envelope.ts';
 import { ServiceError } from '../../model/errors.ts';
 import { SavedRequest } from '../../model/http-request.ts';
 import { Json } from '../../model/json.ts';
 import { Name } from '../../model/names.ts';
-import { builtInSources, HttpSource } from '../../model/source.ts';
+import { Scenario } from '../../model/scenario.ts';
+import { builtInSources, Source } from '../../model/source.ts';
 import { Model } from '../../model/table.ts';
+import type { CheckScenario } from '../../operations/run-scenario/run-scenario.ts';
 import type { ApplicationVariables } from '../../system/application-variables.ts';
 import type { Applications } from '../../system/applications.ts';
 import type { Change, KeysetAsk } from '../../system/definitions.ts';
@@ -31,7 +33,7 @@ interface Collection<Body extends { name: string }, Shown> {
 
 const ShownSource = z
   .strictObject({
-    source: z.unknown().meta({ description: 'An HTTPSource, without its secrets' }),
+    source: z.unknown().meta({ description: 'Without its secrets' }),
     secrets: z.array(z.strictObject({ path: z.string(), fingerprint: z.string() })),
   })
   .meta({ id: 'ShownSource' });
@@ -42,21 +44,27 @@ export interface DefinitionParts {
   applications: Applications;
   saved: SavedDefinitions;
   variables: ApplicationVariables;
+  checkScenario: CheckScenario;
 }
 
-export function definitionRoutes({ applications, saved, variables }: DefinitionParts): Route[] {
+export function definitionRoutes({
+  applications,
+  saved,
+  variables,
+  checkScenario,
+}: DefinitionParts): Route[] {
   return [
     ...collectionRoutes(applications, {
       plural: 'sources',
-      singular: 'HTTPSource',
+      singular: 'source',
       tag: 'Sources',
-      Body: HttpSource,
+      Body: Source,
       Shown: ShownSource,
       put: (appId, source) => saved.sources.put(appId, source),
       get: (appId, name) => saved.sources.get(appId, name),
       list: (appId, ask) => saved.sources.list(appId, ask),
       delete: (appId, name) => saved.sources.delete(appId, name),
-      nameOf: ({ source }) => (source as HttpSource).name,
+      nameOf: ({ source }) => (source as Source).name,
     }),
     ...collectionRoutes(applications, {
       plural: 'models',
@@ -83,6 +91,21 @@ export function definitionRoutes({ applications, saved, variables }: DefinitionP
       nameOf: ({ name }) => name,
     }),
     ...collectionRoutes(applications, {
+      plural: 'scenarios',
+      singular: 'scenario',
+      tag: 'Scenarios',
+      Body: Scenario,
+      Shown: Scenario,
+      put: async (appId, scenario) => {
+        await checkScenario(appId, scenario);
+        return saved.scenarios.put(appId, scenario);
+      },
+      get: (appId, name) => saved.scenarios.get(appId, name),
+      list: (appId, ask) => saved.scenarios.list(appId, ask),
+      delete: (appId, name) => saved.scenarios.delete(appId, name),
+      nameOf: ({ name }) => name,
+    }),
+    ...collectionRoutes(applications, {
       plural: 'variables',
       singular: 'variable',
       tag: 'Variables',
@@ -92,10 +115,7 @@ export function definitionRoutes({ applications, saved, variables }: DefinitionP
         await variables.set(appId, { [name]: value });
         return 'changed';
       },
-      get: async (appId, name) => {
-        const value = (await variables.all(appId))[name];
-        return value === undefined ? null : { name, value };
-      },
+      get: (appId, name) => variables.get(appId, name),
       list: (appId, ask) => variables.list(appId, ask),
       delete: (appId, name) => variables.delete(appId, name),
       nameOf: ({ name }) => name,
@@ -144,7 +164,7 @@ function collectionRoutes<Body extends { name: string }, Shown>(
         tag,
         summary: `List every ${singular} of an application`,
         params: appParams,
-        query: KeysetQuery,
+        query: KeysetQuery.extend({ after: keysetKey(Name) }),
         answers: { 200: { description: 'By name', schema: Success(KeysetPage(Shown)) } },
       },
       async ({ params: { appId }, query, principal }) => {

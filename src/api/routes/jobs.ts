@@ -5,8 +5,10 @@ import type { Principal } from '../../model/access.ts';
 import { KeysetPage, KeysetQuery, Success, success } from '../../model/envelope.ts';
 import { ServiceError } from '../../model/errors.ts';
 import { Job, JobPage, jobStates } from '../../model/job.ts';
+import { OutboxItem, outboxStatuses, ResumeJob } from '../../model/outbox.ts';
 import type { JobRunner } from '../../jobs/job-runner.ts';
 import type { Jobs } from '../../system/jobs.ts';
+import type { Outbox } from '../../system/outbox.ts';
 import { requireApplication } from '../bearer.ts';
 import { streamEvents } from '../event-stream.ts';
 import { keysetPage } from '../keyset-page.ts';
@@ -16,8 +18,18 @@ const tag = 'Jobs';
 const path = '/api/v1/jobs';
 const params = z.strictObject({ jobId: z.string() });
 const inflate = promisify(inflateRaw);
+const PageNumber = z
+  .string()
+  .regex(/^\d{1,15}$/)
+  .transform(Number);
 
-export function jobRoutes({ jobs, runner }: { jobs: Jobs; runner: JobRunner }): Route[] {
+interface JobRoutesParts {
+  jobs: Jobs;
+  runner: JobRunner;
+  outbox: Outbox;
+}
+
+export function jobRoutes({ jobs, runner, outbox }: JobRoutesParts): Route[] {
   async function visible(jobId: string, principal: Principal): Promise<Job> {
     const job = await jobs.get(jobId);
     if (!job) throw new ServiceError('not_found', `there is no job "${jobId}"`);
@@ -81,11 +93,12 @@ export function jobRoutes({ jobs, runner }: { jobs: Jobs; runner: JobRunner }): 
         tag,
         summary: 'Let a failed or cancelled job go on after its last page',
         params,
+        body: ResumeJob,
         answers: { 200: { description: 'The job as it is now', schema: Success(Job) } },
       },
-      async ({ params: { jobId }, principal }) => {
+      async ({ params: { jobId }, body, principal }) => {
         await visible(jobId, principal);
-        return success(await runner.resume(jobId));
+        return success(await runner.resume(jobId, body));
       },
     ),
     route(
@@ -108,12 +121,32 @@ export function jobRoutes({ jobs, runner }: { jobs: Jobs; runner: JobRunner }): 
     route(
       {
         method: 'GET',
+        path: `${path}/{jobId}/outbox`,
+        access: 'viewer',
+        tag,
+        summary:
+          'Read what became of the source records that were sent; of a rerun, with those of the job before it',
+        params,
+        query: KeysetQuery.extend({ status: z.enum(outboxStatuses).optional() }),
+        answers: { 200: { description: 'The records', schema: Success(KeysetPage(OutboxItem)) } },
+      },
+      async ({ params: { jobId }, query, principal }) => {
+        const { rerunOf } = await visible(jobId, principal);
+        const list = (ask: { after: string | undefined; limit: number }) =>
+          outbox.list(rerunOf ?? jobId, { ...ask, status: query.status });
+        const { items, next } = await keysetPage(query, list, ({ key }) => key);
+        return success({ items: items.map(({ key: _, ...item }) => item), next });
+      },
+    ),
+    route(
+      {
+        method: 'GET',
         path: `${path}/{jobId}/pages`,
         access: 'viewer',
         tag,
         summary: 'Read what was sent and received, page by page; secrets are blotted out',
         params,
-        query: KeysetQuery.extend({ after: z.coerce.number().int().min(0).optional() }),
+        query: KeysetQuery.extend({ after: PageNumber.optional() }),
         answers: { 200: { description: 'The pages', schema: Success(KeysetPage(JobPage)) } },
       },
       async ({ params: { jobId }, query, principal }) => {

@@ -4,10 +4,10 @@ import { KeysetQuery, Success, success } from '../../model/envelope.ts';
 import { ServiceError } from '../../model/errors.ts';
 import { ColumnType, columnsOf, InlineModel } from '../../model/table.ts';
 import { validate } from '../../model/validate.ts';
-import { sourceOfType, type DataPlaces } from '../../operations/data-places.ts';
+import { openTables, type DataPlaces } from '../../operations/data-places.ts';
 import { jobErrorOf } from '../../operations/failure.ts';
-import { parseExactJson } from '../../operations/http-request/table-encoding.ts';
 import type { Applications } from '../../system/applications.ts';
+import { parseExact } from '../../tables/exact-json.ts';
 import type { RowsWrite, TableStore } from '../../tables/table-store.ts';
 import { requireApplication } from '../bearer.ts';
 import { rawJsonOf } from '../raw-json.ts';
@@ -55,16 +55,19 @@ export function tableRoutes({
   applications: Applications;
   places: DataPlaces;
 }): Route[] {
-  async function storeOf(appId: string, { principal }: Pick<Call<unknown, unknown, unknown>, 'principal'>) {
+  async function storeOf(
+    appId: string,
+    source: string,
+    { principal }: Pick<Call<unknown, unknown, unknown>, 'principal'>,
+  ) {
     requireApplication(principal, appId);
     await applications.get(appId);
-    return places.tables(appId);
+    return (await openTables(places, appId, source, 'source')).store;
   }
 
   async function write(call: Call<Params, unknown, unknown>, mode: 'append' | 'replace'): Promise<unknown> {
     const { appId, source, space, table } = call.params;
-    const store = await storeOf(appId, call);
-    sourceOfType(source, 'TableSource', 'source');
+    const store = await storeOf(appId, source, call);
     const { rows, model, keys } = givenRows(call.request, call.body);
     if (keys && mode === 'replace') {
       throw new ServiceError('invalid_request', 'keys: belong to POST; PUT replaces all rows', {
@@ -96,8 +99,9 @@ export function tableRoutes({
         path: listPath,
         access: 'viewer',
         tag,
-        summary: 'List the tables of an application',
+        summary: 'List the tables of a source',
         params: params.pick({ appId: true }),
+        query: z.strictObject({ source: z.string().min(1).default('local') }),
         answers: {
           200: {
             description: 'The tables with their columns',
@@ -115,8 +119,9 @@ export function tableRoutes({
         },
       },
       async (call) => {
-        const store = await storeOf(call.params.appId, call);
-        return success((await store.tables()).map((found) => ({ source: 'local', ...found })));
+        const { source } = call.query;
+        const store = await storeOf(call.params.appId, source, call);
+        return success((await store.tables()).map((found) => ({ source, ...found })));
       },
     ),
     route(
@@ -132,8 +137,7 @@ export function tableRoutes({
       },
       async (call) => {
         const { source, space, table } = call.params;
-        const store = await storeOf(call.params.appId, call);
-        sourceOfType(source, 'TableSource', 'source');
+        const store = await storeOf(call.params.appId, source, call);
         await requireTable(store, { space, table });
         const { after, limit } = call.query;
         const page = await asBadRequest(() =>
@@ -184,8 +188,7 @@ export function tableRoutes({
       },
       async (call) => {
         const { source, space, table } = call.params;
-        const store = await storeOf(call.params.appId, call);
-        sourceOfType(source, 'TableSource', 'source');
+        const store = await storeOf(call.params.appId, source, call);
         if (!(await store.dropTable({ space, table }))) throw noTable({ space, table });
         return success(null);
       },
@@ -198,7 +201,7 @@ function givenRows(request: FastifyRequest, body: unknown) {
   const { model, keys } = Array.isArray(body)
     ? {}
     : (validate(Write, body as object) as { model?: InlineModel; keys?: string[] });
-  const exact = parseExactJson(rawJsonOf(request)) as unknown[] | { records: unknown[] };
+  const exact = parseExact(rawJsonOf(request)) as unknown[] | { records: unknown[] };
   const rows = JSON.stringify(Array.isArray(exact) ? exact : exact.records);
   return { rows, model, keys };
 }

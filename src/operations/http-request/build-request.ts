@@ -3,6 +3,7 @@ import { ServiceError } from '../../model/errors.ts';
 import type { Authorizer } from './authorization.ts';
 import { buildBody, type BodyContent, type TransmitSource } from './body.ts';
 import { HeaderList } from './header-list.ts';
+import { hashOf } from './loop-guard.ts';
 import type { InterceptorRegistry, PreparedRequest } from './interceptors/interceptor.ts';
 import type { RequestScripts, ScriptContext } from './request-scripts.ts';
 import { requestUrl, withParameters } from './url.ts';
@@ -21,6 +22,11 @@ export interface BuildParts {
   /** Whether the source trusts the host: a `doWhile.url` may lead anywhere. */
   mayHaveCredentials: (url: string) => boolean;
 }
+
+/** What the header Idempotency-Key is made of, beside the body; null: there is none. */
+export type IdempotencyOf = readonly string[] | null;
+
+const IDEMPOTENCY_KEY = 'Idempotency-Key';
 
 /** The URL that the loop of a record begins with. */
 export async function configuredUrl(
@@ -47,6 +53,7 @@ export async function buildRequest(
   url: string,
   context: ScriptContext,
   { scripts, interceptors, authorizer, transmit, mayHaveCredentials }: BuildParts,
+  idempotencyOf: IdempotencyOf,
 ): Promise<BuiltRequest> {
   const parameters =
     config.parameters && (await scripts.value('request.parameters', config.parameters, context));
@@ -58,6 +65,9 @@ export async function buildRequest(
 
   const content = await bodyContent(config, scripts, context);
   const { body, headers } = await buildBody(config.bodyType, content, written, transmit);
+  if (idempotencyOf && !headers.has(IDEMPOTENCY_KEY)) {
+    headers.set(IDEMPOTENCY_KEY, hashOf(...idempotencyOf, plainBody(body)), 'option');
+  }
   const plain = { method: config.method, url: withScript.url, headers, body };
   const authorized = mayHaveCredentials(plain.url) ? await authorizer.apply(plain) : plain;
   if (!config.interceptors) return { request: authorized, overriddenParameters: withScript.overridden };
@@ -66,6 +76,11 @@ export async function buildRequest(
     request: await interceptors.run(authorized, wanted ?? [], 'request.interceptors'),
     overriddenParameters: withScript.overridden,
   };
+}
+
+/** A body that is streamed is not known before it is sent. */
+function plainBody(body: PreparedRequest['body']): string | Uint8Array {
+  return typeof body === 'string' || body instanceof Uint8Array ? body : '';
 }
 
 async function bodyContent(

@@ -13,7 +13,7 @@ export class HeaderError extends Error {
 }
 
 /** Who set a header. */
-export type HeaderOrigin = 'source' | 'script' | 'body type' | 'interceptor';
+export type HeaderOrigin = 'source' | 'script' | 'body type' | 'option' | 'interceptor';
 
 export interface Header {
   readonly name: string;

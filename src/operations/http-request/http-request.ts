@@ -11,31 +11,32 @@ import { didYouMean } from '../../model/did-you-mean.ts';
 import type { ScriptPool } from '../../scripting/script-pool.ts';
 import type { ApplicationVariables } from '../../system/application-variables.ts';
 import type { Definitions } from '../../system/definitions.ts';
+import type { Outbox } from '../../system/outbox.ts';
 import type { Sources } from '../../system/sources.ts';
-import type { TableStore } from '../../tables/table-store.ts';
 import { sourceOfType, type DataPlaces } from '../data-places.ts';
-import { Fenced, type Operation, type OperationContext } from '../operation.ts';
-import { eachAtOnce } from './at-once.ts';
+import type { Operation, OperationContext } from '../operation.ts';
 import { createAuthorizer, redactorOf, type Authorizer, type OAuthTokens } from './authorization.ts';
 import { Exchange, routeOf } from './exchange.ts';
 import { HomeHost, withheldFrom } from './home-host.ts';
 import type { InterceptorRegistry } from './interceptors/interceptor.ts';
+import { JobStores } from './job-stores.ts';
 import { TableLoads, type NamedModels } from './load-tables.ts';
 import { LoopState } from './loop-state.ts';
 import { PageCommitter } from './page-committer.ts';
 import { PagedRequest } from './paged-request.ts';
 import { longWaits } from './pause.ts';
+import { loopOverRecords } from './record-loop.ts';
 import { RequestScripts } from './request-scripts.ts';
 import { FileSaver } from './save-to-file.ts';
 import {
   inputSource,
   isInput,
   noSource,
-  requireTable,
-  sourceTableName,
+  openSourceTable,
   tableSource,
   type Source,
 } from './source-records.ts';
+import { SourceSender } from './source-sender.ts';
 import { transmitTables } from './transmit-tables.ts';
 
 export interface HttpRequestParts {
@@ -45,6 +46,7 @@ export interface HttpRequestParts {
   sources: Sources;
   definitions: Definitions;
   variables: ApplicationVariables;
+  outbox: Outbox;
   interceptors: InterceptorRegistry;
   oauthTokens: OAuthTokens;
   /** Methods beside the contract's four. */
@@ -71,17 +73,14 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
       const problem = 'sourceTable.source: "input" stands for the data of a scenario, and this is none';
       throw new ServiceError('unknown_source', problem, { path: 'sourceTable.source' });
     }
+    const { places } = this.#parts;
     if (sourceTable && !isInput(sourceTable)) {
-      const table = sourceTableName(sourceTable, '');
-      if (as === 'job')
-        await requireTable(await this.#parts.places.tables(appId), table, 'sourceTable.table');
+      if (as === 'job') await openSourceTable(sourceTable, places, { appId, jobId: '' });
+      else await sourceOfType(places, appId, sourceTable.source, 'TableSource', 'sourceTable.source');
     }
     if (target?.source !== undefined) {
-      sourceOfType(
-        target.source,
-        target.action === 'save to file' ? 'FileSource' : 'TableSource',
-        'target.source',
-      );
+      const type = target.action === 'save to file' ? 'FileSource' : 'TableSource';
+      await sourceOfType(places, appId, target.source, type, 'target.source');
     }
     if (target?.action === 'save to file') checkFile(target);
     if (target?.action === 'parse JSON' && typeof target.model === 'string') {
@@ -96,35 +95,37 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
   }
 
   async run(params: HttpRequest, context: OperationContext): Promise<Json> {
-    const { appId, jobId, step, epoch, report } = context;
+    const { appId, report } = context;
     const run = this.#parts.scripts.openRun(appId);
     try {
       const scripts = new RequestScripts(run, report);
       await checkScripts(params, this.#parts.scripts, appId);
-      const store = await this.#parts.places.tables(appId);
-      const claimed = await store.claim(jobId, step, epoch);
-      if (!claimed) throw new Fenced('another worker has taken the job');
-      const state = new LoopState(claimed.cursor);
+      const stores = await JobStores.open(this.#parts.places, context, homeSourceOf(params));
+      const state = new LoopState(await stores.claim());
       const saver = await this.#saver(appId, params);
       await this.#restore(state, context, saver);
-      const request = await this.#pagedRequest(params, context, scripts, store, saver);
+      const request = await this.#pagedRequest(params, context, scripts, stores, saver);
       const committer = new PageCommitter({
-        store,
+        stores,
         variables: this.#parts.variables,
         context,
         state,
         saver,
         mayOverlap: params.request.method === 'GET' && params.request.options.concurrency === 1,
-        pageNumber: claimed.page,
       });
-      const source = await openSource(params, context, store, state);
+      const { outbox, places } = this.#parts;
+      const homeSource = homeSourceOf(params);
+      const sending = { config: params, context, request, outbox, state, stores, homeSource };
+      const sender = await SourceSender.open(sending);
+      const source = await openSource(params, context, places, state);
       try {
-        await this.#loop(params, context, source, state, request, committer);
+        const { concurrency } = params.request.options;
+        await loopOverRecords({ context, source, state, request, committer, sender, concurrency });
       } finally {
         await source.close();
       }
-      await store.finish(jobId, step, epoch);
-      return outputOf(state, saver);
+      await stores.finish();
+      return outputOf(state, saver, (await sender?.counts()) ?? null);
     } finally {
       run.close();
     }
@@ -144,34 +145,11 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
     Object.assign(report.stats, furtherOf(report.stats, restored.stats));
   }
 
-  async #loop(
-    { request: { options } }: HttpRequest,
-    { report, stopSignal }: OperationContext,
-    source: Source,
-    state: LoopState,
-    request: PagedRequest,
-    committer: PageCommitter,
-  ): Promise<void> {
-    try {
-      await eachAtOnce(source.records(), options.concurrency, async (record, failed) => {
-        for await (const page of request.pages(record, state.of(record))) {
-          await committer.commit(page);
-          stopSignal.throwIfAborted();
-          failed.throwIfAborted();
-        }
-      });
-    } finally {
-      await committer.settle();
-      // After the pages before them, so that the page log has their order.
-      for (const { log, body } of request.failedPages) report.page(log, body);
-    }
-  }
-
   async #pagedRequest(
     params: HttpRequest,
     context: OperationContext,
     scripts: RequestScripts,
-    store: TableStore,
+    stores: JobStores,
     saver: FileSaver | null,
   ): Promise<PagedRequest> {
     const { appId, jobId, report, signal } = context;
@@ -197,7 +175,7 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
     });
     const loads =
       target?.action === 'parse JSON'
-        ? new TableLoads({ target, models: this.#models(appId), store, jobId, scripts })
+        ? new TableLoads({ target, models: this.#models(appId), stores, jobId, scripts })
         : null;
     return new PagedRequest({
       config: params,
@@ -237,8 +215,10 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
 
   async #saver(appId: string, { target }: HttpRequest): Promise<FileSaver | null> {
     if (target?.action !== 'save to file') return null;
-    const { defaultSpace } = sourceOfType(target.source ?? 'files', 'FileSource', 'target.source');
-    return new FileSaver(await this.#parts.places.files(appId), target.space ?? defaultSpace, target.table);
+    const { places } = this.#parts;
+    const { source = 'files', space, table } = target;
+    const { defaultSpace } = await sourceOfType(places, appId, source, 'FileSource', 'target.source');
+    return new FileSaver(await places.files(appId, source), space ?? defaultSpace, table);
   }
 
   #checkMethod(method: string): void {
@@ -256,7 +236,7 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
 
   async #source(appId: string, { request: { source: name } }: HttpRequest): Promise<HttpSource | null> {
     if (name === undefined) return null;
-    const found = await this.#parts.sources.withSecrets(appId, name);
+    const found = await this.#parts.sources.http(appId, name);
     if (found) return found;
     const known = await this.#parts.definitions.names(appId, 'source');
     throw new ServiceError(
@@ -307,17 +287,23 @@ async function checkScripts(
   }
 }
 
+/** Where the checkpoint stands: beside the rows. */
+function homeSourceOf({ target }: HttpRequest): string {
+  return (target?.action === 'parse JSON' ? target.source : undefined) ?? 'local';
+}
+
 /** Behind the last committed record; what belongs to it is known from the checkpoint. */
 async function openSource(
   { sourceTable }: HttpRequest,
-  { jobId, input, report }: OperationContext,
-  store: TableStore,
+  context: OperationContext,
+  places: DataPlaces,
   state: LoopState,
 ): Promise<Source> {
+  const { input, report } = context;
   if (!sourceTable) return noSource(state.source, input);
   const source = isInput(sourceTable)
     ? inputSource(sourceTable, state.source, input)
-    : await tableSource(sourceTable, state.source, store, jobId);
+    : await tableSource(sourceTable, state.source, await openSourceTable(sourceTable, places, context));
   report.stats.total = source.total;
   state.endsAt(source.until);
   return source;
@@ -339,10 +325,15 @@ async function requireModel(models: NamedModels, name: string): Promise<void> {
   );
 }
 
-function outputOf({ counts, tally }: LoopState, saver: FileSaver | null): Json {
+function outputOf(
+  { counts, tally }: LoopState,
+  saver: FileSaver | null,
+  outbox: Record<string, number> | null,
+): Json {
   return {
     ...counts,
     tables: tally.list().map((table) => ({ ...table })),
     ...(saver && { files: saver.files.map((file) => ({ ...file })) }),
+    ...(outbox && { outbox }),
   };
 }

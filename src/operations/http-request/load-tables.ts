@@ -5,7 +5,8 @@ import { columnsOf, type Column, type InlineModel, type Model } from '../../mode
 import { validate } from '../../model/validate.ts';
 import type { ParsedResult, ScriptInput, TableBlock } from '../../scripting/script-run.ts';
 import type { InferenceHints, TableLoad, TableStore } from '../../tables/table-store.ts';
-import { sourceOfType, type PlaceName } from '../data-places.ts';
+import type { PlaceName } from '../data-places.ts';
+import type { JobStores } from './job-stores.ts';
 import type { RequestScripts } from './request-scripts.ts';
 
 export interface ParseTarget {
@@ -38,7 +39,7 @@ export function checkResult(control: unknown): ParsingResult {
 export class TableLoads {
   readonly #target: ParseTarget;
   readonly #models: NamedModels;
-  readonly #store: TableStore;
+  readonly #stores: JobStores;
   readonly #jobId: string;
   readonly #scripts: RequestScripts;
   /** Tables that this job makes without a model: later pages may widen them. */
@@ -47,13 +48,13 @@ export class TableLoads {
   constructor(parts: {
     target: ParseTarget;
     models: NamedModels;
-    store: TableStore;
+    stores: JobStores;
     jobId: string;
     scripts: RequestScripts;
   }) {
     this.#target = parts.target;
     this.#models = parts.models;
-    this.#store = parts.store;
+    this.#stores = parts.stores;
     this.#jobId = parts.jobId;
     this.#scripts = parts.scripts;
   }
@@ -101,7 +102,7 @@ export class TableLoads {
   }
 
   async #load(table: TableData, block: TableBlock, path: string): Promise<PageLoad> {
-    const place = this.#place(table, path);
+    const { place, store } = await this.#place(table, path);
     const name = { space: place.space, table: place.table };
     const columns = await this.#columns(table, path);
     const load: TableLoad = {
@@ -110,27 +111,24 @@ export class TableLoads {
       mode: table.mode,
       ...(table.keys && { keys: table.keys }),
       temporary: table.tmpTable,
-      widen: columns === null && (await this.#isInferred(name, table)),
+      widen: columns === null && (await this.#isInferred(store, place, table)),
       ...(columns === null && { inference: inferenceHints(table, block) }),
       rows: block.rows,
     };
     return { place, load, rowCount: block.rowCount };
   }
 
-  #place(table: TableData, path: string): PlaceName {
+  async #place(table: TableData, path: string): Promise<{ place: PlaceName; store: TableStore }> {
     const source = table.sourceName ?? this.#target.source ?? DEFAULT_SOURCE;
-    const { defaultSpace } = sourceOfType(
-      source,
-      'TableSource',
-      table.sourceName ? `${path}.sourceName` : 'target.source',
-    );
+    const at = table.sourceName === undefined ? 'target.source' : `${path}.sourceName`;
+    const { store, defaultSpace } = await this.#stores.of(source, at);
     const targetSpace = table.sourceName === undefined ? this.#target.space : undefined;
     const space = table.spaceName ?? targetSpace ?? defaultSpace;
     const base = table.tableName ?? this.#target.table;
     if (base === undefined) {
       throw wrongResult(`${path}.tableName`, 'is missing, and the target names no table either');
     }
-    return { source, space, table: base + (table.tableNameSuffix ?? '') };
+    return { place: { source, space, table: base + (table.tableNameSuffix ?? '') }, store };
   }
 
   async #columns({ model, modelName }: TableData, path: string): Promise<Column[] | null> {
@@ -149,12 +147,13 @@ export class TableLoads {
     );
   }
 
-  async #isInferred(name: { space: string; table: string }, { mode, tmpTable }: TableData): Promise<boolean> {
-    const key = JSON.stringify([name.space, name.table, tmpTable]);
+  async #isInferred(store: TableStore, place: PlaceName, { mode, tmpTable }: TableData): Promise<boolean> {
+    const key = JSON.stringify([place, tmpTable]);
     if (this.#inferred.has(key)) return true;
-    const ask = tmpTable ? { ...name, jobId: this.#jobId } : name;
+    const { space, table } = place;
+    const ask = tmpTable ? { space, table, jobId: this.#jobId } : { space, table };
     // A table that was made of no records has no columns yet.
-    const isNew = mode === 'createThenAppend' || !(await this.#store.columns(ask))?.length;
+    const isNew = mode === 'createThenAppend' || !(await store.columns(ask))?.length;
     if (isNew) this.#inferred.add(key);
     return isNew;
   }

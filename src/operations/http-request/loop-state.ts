@@ -1,5 +1,6 @@
 import type { JobStats } from '../../model/job.ts';
 import type { Json } from '../../model/json.ts';
+import type { Parts } from './bisect.ts';
 import type { LoopRounds } from './loop-guard.ts';
 import type { Page } from './paged-request.ts';
 import type { SourcePosition, SourceRecord } from './source-records.ts';
@@ -14,6 +15,10 @@ export interface RecordState {
   rounds: LoopRounds | null;
   /** Where records are worked on at once, each has its own. */
   executionContext: Record<string, Json> | null;
+  /** How many of its requests are committed. */
+  requests: number;
+  /** What of it is still to be sent; null: it is not sent in parts. */
+  parts: Parts | null;
 }
 
 interface RecordEntry extends RecordState {
@@ -21,6 +26,9 @@ interface RecordEntry extends RecordState {
   key: string | null;
   count: number;
 }
+
+/** Of a record that nothing more is to be done with, though no page says so. */
+export type PassedOver = Pick<SourceRecord, 'number' | 'key' | 'count'>;
 
 /** What stands in the checkpoint: all that a worker needs to go on after the last page that is committed. */
 interface Cursor {
@@ -44,7 +52,7 @@ export interface Counts {
   bytes: number;
 }
 
-const BEGINNING: SourcePosition = { after: null, number: 0, until: null };
+const BEGINNING: SourcePosition = { after: null, number: 0, rows: 0, until: null };
 
 /** How far an operation is; read from its checkpoint, and carried on with each page. */
 export class LoopState {
@@ -56,7 +64,7 @@ export class LoopState {
 
   constructor(cursor: string | null) {
     this.#restored = cursor === null ? null : (JSON.parse(cursor) as Cursor);
-    this.#source = this.#restored?.source ?? BEGINNING;
+    this.#source = { ...BEGINNING, ...this.#restored?.source };
     for (const entry of this.#restored?.records ?? []) this.#records.set(entry.number, entry);
     this.tally = new TableTally(this.#restored?.tables);
     this.counts = { pages: 0, records: 0, bytes: 0, ...this.#restored?.counts };
@@ -80,8 +88,24 @@ export class LoopState {
     return this.#records.get(number) ?? null;
   }
 
+  isDone({ number }: Pick<SourceRecord, 'number'>): boolean {
+    const entry = this.#records.get(number);
+    return number <= this.#source.number || (entry !== undefined && isDone(entry));
+  }
+
+  /** What the checkpoint says of a request that was sent: whether its page is committed, and was the last. */
+  standingOf({ number, request }: { number: number; request: number }): 'open' | 'goes on' | 'done' {
+    if (number <= this.#source.number) return 'done';
+    const entry = this.#records.get(number);
+    if (!entry || entry.requests < request) return 'open';
+    return entry.next !== null && entry.requests === request ? 'goes on' : 'done';
+  }
+
   /** As it will be with these pages; nothing changes before they are committed. */
-  with(pages: readonly Page[]): { cursor(now: CursorNow): string; accept(): void } {
+  with(
+    pages: readonly Page[],
+    passedOver: readonly PassedOver[],
+  ): { cursor(now: CursorNow): string; accept(): void } {
     const records = new Map(this.#records);
     const tally = new TableTally(this.tally.list());
     const counts = { ...this.counts };
@@ -93,6 +117,7 @@ export class LoopState {
       counts.records += page.log.records;
       counts.bytes += page.bytes;
     }
+    for (const record of passedOver) records.set(record.number, { ...NOTHING_LEFT, ...record });
     const source = advanced(this.#source, records);
     return {
       cursor: (now) =>
@@ -115,16 +140,35 @@ export class LoopState {
 
 type CursorNow = Omit<Cursor, 'source' | 'records' | 'counts' | 'tables'>;
 
-function entryOf({
-  record: { number, key, count },
-  iteration,
-  next,
-  rounds,
-  variables,
-  isApart,
-}: Page): RecordEntry {
+const NOTHING_LEFT: RecordState = {
+  iteration: 0,
+  next: null,
+  rounds: null,
+  executionContext: null,
+  requests: 0,
+  parts: null,
+};
+
+function entryOf(page: Page): RecordEntry {
+  const { record, iteration, next, rounds, variables, isApart, requests, parts } = page;
+  const { number, key, count } = record;
   const executionContext = isApart && next ? { ...variables.executionContext } : null;
-  return { number, key, count, iteration, next: next?.url ?? null, rounds, executionContext };
+  return {
+    number,
+    key,
+    count,
+    iteration,
+    next: next?.url ?? null,
+    rounds,
+    executionContext,
+    requests,
+    parts,
+  };
+}
+
+/** Its loop has ended, or those of all its parts. */
+export function isDone({ next, parts }: { next: unknown; parts: Parts | null }): boolean {
+  return next === null && (parts === null || parts.todo.length === 0);
 }
 
 /** Behind all records that are done with one after the other; these are forgotten. */
@@ -132,8 +176,9 @@ function advanced(from: SourcePosition, records: Map<number, RecordEntry>): Sour
   let source = from;
   for (;;) {
     const entry = records.get(source.number + 1);
-    if (!entry || entry.next !== null) return source;
+    if (!entry || !isDone(entry)) return source;
     records.delete(entry.number);
-    source = { ...source, number: entry.number, after: entry.key };
+    const { number, key: after, count } = entry;
+    source = { ...source, number, after, rows: source.rows + count };
   }
 }

@@ -1,12 +1,13 @@
 import type { ApplicationVariables } from '../../system/application-variables.ts';
-import type { TableStore } from '../../tables/table-store.ts';
 import type { OperationContext } from '../operation.ts';
-import type { LoopState } from './loop-state.ts';
+import type { JobStores } from './job-stores.ts';
+import { isDone, type LoopState, type PassedOver } from './loop-state.ts';
 import type { Page } from './paged-request.ts';
 import type { FileSaver } from './save-to-file.ts';
 
 interface Waiting {
-  page: Page;
+  /** null: only what was passed over. */
+  page: Page | null;
   resolve: () => void;
   reject: (error: unknown) => void;
 }
@@ -14,6 +15,7 @@ interface Waiting {
 /** Pages of records that are worked on at once share a transaction where they come together: up to so many. */
 const MOST_TOGETHER = 64;
 const MOST_ROWS_TOGETHER = 1_000;
+const MOST_PASSED_OVER = 1_000;
 
 /**
  * Commits pages in the order in which they come, in one transaction each: the rows, and in the cursor the variables,
@@ -22,8 +24,8 @@ const MOST_ROWS_TOGETHER = 1_000;
  */
 export class PageCommitter {
   readonly #parts: PageCommitterParts;
-  #pageNumber: number;
   #waiting: Waiting[] = [];
+  #passedOver: PassedOver[] = [];
   #working: Promise<void> | null = null;
   #before: Promise<void> = Promise.resolve();
   /** Once a page could not be committed, those behind it must not be. */
@@ -31,7 +33,6 @@ export class PageCommitter {
 
   constructor(parts: PageCommitterParts) {
     this.#parts = parts;
-    this.#pageNumber = parts.pageNumber;
   }
 
   /** Resolves when the next page may be asked for; throws what went wrong with this page or the one before. */
@@ -39,17 +40,29 @@ export class PageCommitter {
     const { mayOverlap } = this.#parts;
     if (mayOverlap) await this.#before;
     page.variables.apply(page.changes);
-    const committed = new Promise<void>((resolve, reject) => this.#waiting.push({ page, resolve, reject }));
-    this.#working ??= this.#work();
+    const committed = this.#enqueue(page);
     if (!mayOverlap) return committed;
     committed.catch(() => undefined); // thrown to whoever waits for it next
     this.#before = committed;
+  }
+
+  /** Nothing is to be done with the record: said with the next page, or soon. */
+  async passOver({ number, key, count }: PassedOver): Promise<void> {
+    this.#passedOver.push({ number, key, count });
+    if (this.#passedOver.length >= MOST_PASSED_OVER) await this.#enqueue(null);
   }
 
   /** Until the last page is committed. */
   async settle(): Promise<void> {
     await this.#before;
     await this.#working;
+    if (this.#passedOver.length > 0 && !this.#failure) await this.#enqueue(null);
+  }
+
+  #enqueue(page: Page | null): Promise<void> {
+    const committed = new Promise<void>((resolve, reject) => this.#waiting.push({ page, resolve, reject }));
+    this.#working ??= this.#work();
+    return committed;
   }
 
   async #work(): Promise<void> {
@@ -57,7 +70,7 @@ export class PageCommitter {
       const together = this.#next();
       try {
         if (this.#failure) throw this.#failure.reason;
-        await this.#commit(together.map(({ page }) => page));
+        await this.#commit(together.flatMap(({ page }) => page ?? []));
         for (const { resolve } of together) resolve();
       } catch (error) {
         if (together.length > 1 && !this.#failure) {
@@ -75,25 +88,27 @@ export class PageCommitter {
   #next(): Waiting[] {
     let [count, rows] = [0, 0];
     for (const { page } of this.#waiting) {
-      rows += page.log.records;
-      if (count > 0 && (page.isAlone || count >= MOST_TOGETHER || rows > MOST_ROWS_TOGETHER)) break;
+      rows += page?.log.records ?? 0;
+      if (count > 0 && (page?.isAlone || count >= MOST_TOGETHER || rows > MOST_ROWS_TOGETHER)) break;
       count += 1;
-      if (page.isAlone) break;
+      if (page?.isAlone) break;
     }
     return this.#waiting.splice(0, count);
   }
 
   async #commit(pages: readonly Page[]): Promise<void> {
-    const { store, variables, context, state, saver } = this.#parts;
-    const { jobId, step, epoch, report, appId } = context;
+    const { stores, variables, context, state, saver } = this.#parts;
+    const { report, appId } = context;
     const counted = { ...report.stats };
     const application = Object.assign({}, ...pages.map(({ changes }) => changes.application));
     for (const page of pages) {
       counted.pages += 1;
       counted.records += page.log.records;
-      if (page.next === null) counted.sourceRecords += page.record.count;
+      if (isDone(page)) counted.sourceRecords += page.record.count;
     }
-    const next = state.with(pages);
+    const passedOver = [...this.#passedOver];
+    for (const { count } of passedOver) counted.sourceRecords += count;
+    const next = state.with(pages, passedOver);
     const cursor = next.cursor({
       executionContext: { ...context.variables.executionContext },
       application,
@@ -101,15 +116,18 @@ export class PageCommitter {
       stats: counted,
     });
     const start = performance.now();
-    const loads = pages.flatMap((page) => page.loads.map(({ load }) => load));
-    await store.commitPage({ jobId, step, epoch, page: this.#pageNumber, cursor, loads });
+    await stores.commit(
+      cursor,
+      pages.flatMap(({ loads }) => loads),
+    );
     const loadMs = Math.round(performance.now() - start);
     await variables.set(appId, application);
-    this.#pageNumber += 1;
     next.accept();
+    this.#passedOver.splice(0, passedOver.length);
     const { pages: pageCount, records, sourceRecords } = counted;
     Object.assign(report.stats, { pages: pageCount, records, sourceRecords });
-    for (const { log, body } of pages) {
+    for (const { log, body, onCommitted } of pages) {
+      onCommitted?.();
       log.timing.loadMs = loadMs;
       report.page(log, body);
     }
@@ -117,16 +135,14 @@ export class PageCommitter {
 }
 
 interface PageCommitterParts {
-  store: TableStore;
+  stores: JobStores;
   variables: ApplicationVariables;
   context: OperationContext;
   state: LoopState;
   saver: FileSaver | null;
   mayOverlap: boolean;
-  /** How many pages are committed already. */
-  pageNumber: number;
 }
 
-function alone(page: Page): Page {
-  return { ...page, isAlone: true };
+function alone(page: Page | null): Page | null {
+  return page && { ...page, isAlone: true };
 }

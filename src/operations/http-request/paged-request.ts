@@ -3,19 +3,28 @@ import type { JobError, JobPage } from '../../model/job.ts';
 import type { ParsingResult } from '../../model/parsing-result.ts';
 import { readUtf8 } from '../../http/charset.ts';
 import type { HttpResponse } from '../../http/http-client.ts';
+import { mayRetryFreely } from '../../http/retry.ts';
 import type { Redactor } from '../../http/redaction.ts';
 import { ScriptError, type ParsedResult, type ScriptInput } from '../../scripting/script-run.ts';
 import { HttpStatusError, jobErrorOf } from '../failure.ts';
 import type { OperationContext, PageBody } from '../operation.ts';
 import { changesOf, type VariableChanges, type Variables } from '../variables.ts';
 import { redactorOf, withoutKey } from './authorization.ts';
-import { buildRequest, configuredUrl, type BuildParts, type BuiltRequest } from './build-request.ts';
+import type { Parts, Refusal } from './bisect.ts';
+import {
+  buildRequest,
+  configuredUrl,
+  type BuildParts,
+  type BuiltRequest,
+  type IdempotencyOf,
+} from './build-request.ts';
 import type { Exchange } from './exchange.ts';
 import type { PreparedRequest } from './interceptors/interceptor.ts';
 import { checkResult, type PageLoad, type TableLoads } from './load-tables.ts';
 import { hashOf, LoopGuard, type LoopRounds } from './loop-guard.ts';
 import type { RecordState } from './loop-state.ts';
 import { pause } from './pause.ts';
+import { responseIdOf } from './response-id.ts';
 import type { RequestScripts, ScriptContext } from './request-scripts.ts';
 import { saveToFile, type FileSaver } from './save-to-file.ts';
 import type { SourceRecord } from './source-records.ts';
@@ -34,6 +43,16 @@ export interface Page {
   /** It is to be committed in a transaction of its own. */
   isAlone: boolean;
   next: { url: string; why: string } | null;
+  /** The system took nothing of what was sent, and it is searched for what is at fault. */
+  refusal: Refusal | null;
+  /** Of a source record that is sent. */
+  onCommitted: (() => void) | null;
+  /** What the system calls what was made of the record. */
+  responseId: string | null;
+  /** How many requests of the record are committed with this one. */
+  requests: number;
+  /** Of a batch that is sent in parts: what is left to be sent after this page. */
+  parts: Parts | null;
   /** For noticing a loop, should another worker go on. */
   rounds: LoopRounds | null;
   bytes: number;
@@ -54,9 +73,25 @@ export interface PagedRequestParts extends BuildParts {
   maxResponseBytes: number;
 }
 
+/** What has to be known of each request that sends a source record, so that none is sent twice. */
+export interface Sending {
+  readonly idempotencyOf: IdempotencyOf;
+  /** Before it goes out. */
+  goesOut(): Promise<void>;
+  /** Whether it is searched for what the system refused; else the job fails. */
+  refused(error: unknown, iteration: number): Refusal | null;
+  failed(error: unknown, answer: Answer | null): void;
+}
+
+export interface Answer {
+  status: number;
+  responseId: string | null;
+}
+
 /** Which round it is, and of what. */
 interface RoundOf {
   record: SourceRecord;
+  sending: Sending | null;
   iteration: number;
   guard: LoopGuard | null;
   variables: Variables;
@@ -85,7 +120,11 @@ export class PagedRequest {
   }
 
   /** `state`: pages of the record are committed already. */
-  async *pages(record: SourceRecord, state: RecordState | null): AsyncGenerator<Page> {
+  async *pages(
+    record: SourceRecord,
+    state: RecordState | null,
+    sending: Sending | null = null,
+  ): AsyncGenerator<Page> {
     const { config, context } = this.#parts;
     const { onRepeat, concurrency } = config.request.options;
     const isApart = concurrency > 1;
@@ -93,7 +132,7 @@ export class PagedRequest {
     const guard = onRepeat === 'fail' ? new LoopGuard(state?.rounds ?? null) : null;
     let url = state ? state.next : await this.#configuredUrl(record, variables);
     for (let iteration = (state?.iteration ?? 0) + 1; url !== null; iteration += 1) {
-      const round = new Round(this.#parts, { record, iteration, guard, variables, isApart });
+      const round = new Round(this.#parts, { record, sending, iteration, guard, variables, isApart });
       const { page, delayMs } = await this.#run(round, url, record, variables);
       yield page;
       if (page.next && delayMs > 0) await pause(delayMs, context, !isApart);
@@ -105,7 +144,10 @@ export class PagedRequest {
     try {
       return await round.run(url, this.#scriptContext(record, variables));
     } catch (error) {
-      if (!this.#parts.context.signal.aborted) this.failedPages.push(round.failed(error));
+      if (this.#parts.context.signal.aborted) throw error;
+      const page = round.refused(error);
+      if (page) return { page, delayMs: 0 };
+      this.failedPages.push(round.failed(error));
       throw error;
     }
   }
@@ -139,14 +181,26 @@ class Round {
     this.#of = of;
   }
 
+  /** null: the job fails. */
+  refused(error: unknown): Page | null {
+    const { sending, iteration } = this.#of;
+    const refusal = sending?.refused(error, iteration) ?? null;
+    if (!refusal) return null;
+    return { ...this.#page([], NO_CHANGES, null), refusal, log: this.#log([], null, jobErrorOf(error)) };
+  }
+
   failed(error: unknown): FailedPage {
+    this.#of.sending?.failed(error, this.#answer());
     return { log: this.#log([], null, jobErrorOf(error)), body: this.#body() };
   }
 
   async run(url: string, context: ScriptContext): Promise<{ page: Page; delayMs: number }> {
     const { config, loads, saver, context: job } = this.#parts;
-    this.#built = await buildRequest(config.request, url, context, this.#parts);
+    const { sending } = this.#of;
+    const idempotencyOf = this.#idempotencyOf();
+    this.#built = await buildRequest(config.request, url, context, this.#parts, idempotencyOf);
     this.#warnOfOverriding(this.#built);
+    await sending?.goesOut();
     if (saver) {
       await this.#save(saver);
       return { page: this.#page([], NO_CHANGES, null), delayMs: 0 };
@@ -263,6 +317,20 @@ class Round {
     return hashOf(method, url, content);
   }
 
+  /** Without a source table each job sends for itself, also when it runs another one again. */
+  #idempotencyOf(): IdempotencyOf {
+    const { context, config } = this.#parts;
+    const { method, options } = config.request;
+    if (!options.idempotencyKey || mayRetryFreely(method)) return null;
+    const { sending, iteration } = this.#of;
+    return [...(sending?.idempotencyOf ?? [context.jobId, context.step]), String(iteration)];
+  }
+
+  #answer(): Answer | null {
+    const received = this.#received;
+    return received && { status: received.statusCode, responseId: responseIdOf(received) };
+  }
+
   #page(loads: PageLoad[], changes: VariableChanges, next: Page['next']): Page {
     return {
       ...this.#of,
@@ -270,6 +338,11 @@ class Round {
       changes,
       isAlone: false,
       next,
+      refusal: null,
+      onCommitted: null,
+      responseId: this.#of.sending ? (this.#answer()?.responseId ?? null) : null,
+      requests: this.#of.iteration,
+      parts: null,
       rounds: this.#of.guard?.rounds ?? null,
       bytes: this.#received?.bytes ?? 0,
       log: this.#log(loads, next, null),

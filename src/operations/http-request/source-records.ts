@@ -4,7 +4,8 @@ import { ServiceError } from '../../model/errors.ts';
 import type { Json } from '../../model/json.ts';
 import { INPUT_SOURCE } from '../../model/source.ts';
 import type { TableAsk, TableStore } from '../../tables/table-store.ts';
-import { sourceOfType } from '../data-places.ts';
+import { openTables, type DataPlaces } from '../data-places.ts';
+import type { OperationContext } from '../operation.ts';
 
 /** What requests are made for: a record, a batch of records, or nothing, where there is no source table. */
 export interface SourceRecord {
@@ -16,6 +17,10 @@ export interface SourceRecord {
   dataJson: string;
   /** How many records of the table it stands for. */
   count: number;
+  /** The number of the first of them, from 1. */
+  first: number;
+  /** Says which it is, when the source is read again: the keys of its first and its last row. */
+  id: string;
   /** Of its last row: the table goes on after it. */
   key: string | null;
 }
@@ -25,6 +30,8 @@ export interface SourcePosition {
   after: string | null;
   /** How many records, or batches, lie before it. */
   number: number;
+  /** How many rows. */
+  rows: number;
   /** The last row of all, as it was when the job began. */
   until: string | null;
 }
@@ -44,9 +51,22 @@ const READ_AHEAD = 200;
 
 export type TableOfSource = NonNullable<HttpRequest['sourceTable']>;
 
-export function sourceTableName(sourceTable: TableOfSource, jobId: string): TableAsk {
-  const { defaultSpace } = sourceOfType(sourceTable.source, 'TableSource', 'sourceTable.source');
-  return { space: sourceTable.space ?? defaultSpace, table: sourceTable.table ?? '', jobId };
+export interface OpenTable {
+  store: TableStore;
+  table: TableAsk;
+}
+
+/** Of which there has to be one. */
+export async function openSourceTable(
+  sourceTable: TableOfSource,
+  places: DataPlaces,
+  { appId, jobId }: Pick<OperationContext, 'appId' | 'jobId'>,
+): Promise<OpenTable> {
+  const { source, space, table: name = '' } = sourceTable;
+  const { store, defaultSpace } = await openTables(places, appId, source, 'sourceTable.source');
+  const table = { space: space ?? defaultSpace, table: name, jobId };
+  await requireTable(store, table, 'sourceTable.table');
+  return { store, table };
 }
 
 export async function requireTable(store: TableStore, table: TableAsk, path: string): Promise<void> {
@@ -73,7 +93,8 @@ export function noSource({ number }: SourcePosition, input: readonly Json[] | nu
     until: null,
     async *records() {
       if (number > 0) return;
-      yield { number: 1, shownNumber: null, dataJson: JSON.stringify(input), count: 0, key: null };
+      const dataJson = JSON.stringify(input);
+      yield { number: 1, shownNumber: null, dataJson, count: 0, first: 1, id: '', key: null };
     },
     close: async () => {},
   };
@@ -95,9 +116,11 @@ export function inputSource(
     until: null,
     async *records() {
       for (let number = position.number + 1; (number - 1) * size < input.length; number += 1) {
-        const records = input.slice((number - 1) * size, number * size);
+        const from = (number - 1) * size;
+        const records = input.slice(from, from + size);
         const dataJson = JSON.stringify(batching ? records : records[0]);
-        yield { number, shownNumber: number, dataJson, count: records.length, key: null };
+        const place = { first: from + 1, id: `#${from + 1}` };
+        yield { number, shownNumber: number, dataJson, count: records.length, ...place, key: null };
       }
     },
     close: async () => {},
@@ -106,34 +129,43 @@ export function inputSource(
 
 /** Reads a stable picture of the table by the order of its keys, however much is written meanwhile. */
 export async function tableSource(
-  sourceTable: TableOfSource,
+  { batching, batchSize }: TableOfSource,
   position: SourcePosition,
-  store: TableStore,
-  jobId: string,
+  { store, table }: OpenTable,
 ): Promise<Source> {
-  const table = sourceTableName(sourceTable, jobId);
-  await requireTable(store, table, 'sourceTable.table');
-  const { batching, batchSize } = sourceTable;
   const { after, until } = position;
   const rows = await store.openSnapshot(table, { after, until });
   return {
     total: await store.count(table),
     until: rows.lastKey,
     async *records() {
-      let { number } = position;
+      let { number, rows: before } = position;
       for (;;) {
         const batch = await rows.nextBatch(batching ? batchSize : READ_AHEAD);
         if (!batch) return;
         const { count, keys } = batch;
+        const first = before + 1;
+        before += count;
         if (batching) {
           number += 1;
-          yield { number, shownNumber: number, dataJson: batch.rows, count, key: keys.at(-1) ?? null };
+          const key = keys.at(-1) ?? null;
+          const id = `${keys[0] ?? first}..${key ?? before}`;
+          yield { number, shownNumber: number, dataJson: batch.rows, count, first, id, key };
           continue;
         }
         for (const [index, row] of (JSON.parse(batch.rows) as unknown[]).entries()) {
           number += 1;
           const key = keys[index] ?? null;
-          yield { number, shownNumber: number, dataJson: JSON.stringify(row), count: 1, key };
+          const dataJson = JSON.stringify(row);
+          yield {
+            number,
+            shownNumber: number,
+            dataJson,
+            count: 1,
+            first: number,
+            id: key ?? `#${number}`,
+            key,
+          };
         }
       }
     },

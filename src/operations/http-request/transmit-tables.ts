@@ -1,5 +1,6 @@
 import type { TableStore } from '../../tables/table-store.ts';
-import { typeOfSource, sourceOfType, type DataPlaces } from '../data-places.ts';
+import type { FileStore } from '../../files/file-store.ts';
+import { openTables, type DataPlaces } from '../data-places.ts';
 import type { TableReference, TransmitSource } from './body.ts';
 import { requireTable } from './source-records.ts';
 import { encodeTable } from './table-encoding.ts';
@@ -10,33 +11,29 @@ const ROWS_AT_ONCE = 1_000;
 export function transmitTables(places: DataPlaces, appId: string, jobId: string): TransmitSource {
   return {
     async open(reference, contentType, path) {
-      if (typeOfSource(reference.sourceName) === 'FileSource')
-        return openFile(places, appId, reference, path);
-      return openTable(await places.tables(appId), reference, contentType, jobId, path);
+      const { sourceName } = reference;
+      const found = (await places.sources(appId)).get(sourceName);
+      if (found?.type === 'FileSource') {
+        return openFile(await places.files(appId, sourceName), found.defaultSpace, reference);
+      }
+      const opened = await openTables(places, appId, sourceName, `${path}.sourceName`);
+      return openTable(opened, reference, contentType, jobId, path);
     },
   };
 }
 
-async function openFile(
-  places: DataPlaces,
-  appId: string,
-  { sourceName, spaceName, tableName }: TableReference,
-  path: string,
-) {
-  const { defaultSpace } = sourceOfType(sourceName, 'FileSource', `${path}.sourceName`);
-  const files = await places.files(appId);
+async function openFile(files: FileStore, defaultSpace: string, { spaceName, tableName }: TableReference) {
   const file = await files.open({ space: spaceName ?? defaultSpace, name: tableName });
   return { stream: () => file.stream(), length: file.size };
 }
 
 async function openTable(
-  store: TableStore,
-  { sourceName, spaceName, tableName }: TableReference,
+  { store, defaultSpace }: { store: TableStore; defaultSpace: string },
+  { spaceName, tableName }: TableReference,
   contentType: string,
   jobId: string,
   path: string,
 ) {
-  const { defaultSpace } = sourceOfType(sourceName, 'TableSource', `${path}.sourceName`);
   const table = { space: spaceName ?? defaultSpace, table: tableName, jobId };
   await requireTable(store, table, `${path}.tableName`);
   const columns = (await store.columns(table)) ?? [];

@@ -14,11 +14,12 @@ interface Found {
 /** What cannot be opened under its name is left out: links that lead out, pipes, names that are not allowed. */
 export async function listFolder(
   paths: FolderPaths,
-  { space, after = null, limit }: ListOptions & { space: string },
+  options: ListOptions & { space: string },
 ): Promise<FileList> {
+  const { space, limit } = options;
   const folder = await paths.folder(space);
   if (folder === null) return { entries: [], next: null };
-  const found = await firstFound(paths, folder, space, after, limit + 1);
+  const found = await firstFound(paths, folder, { ...options, limit: limit + 1 });
   const entries: ListEntry[] = [];
   for (const { name, isFolder } of found.slice(0, limit)) {
     if (isFolder) entries.push({ kind: 'folder', space, name });
@@ -34,17 +35,17 @@ export async function listFolder(
 async function firstFound(
   paths: FolderPaths,
   folder: string,
-  space: string,
-  after: string | null,
-  count: number,
+  { space, prefix = '', after = null, limit: count }: ListOptions & { space: string },
 ): Promise<Found[]> {
   let found: Found[] = [];
+  const beginning = prefix.normalize('NFC');
   const cut = () => {
     found.sort((a, b) => (a.name < b.name ? -1 : 1));
     found = found.slice(0, count);
   };
   for await (const entry of await opendir(folder)) {
     if (after !== null && entry.name <= after) continue;
+    if (!entry.name.normalize('NFC').startsWith(beginning)) continue;
     const isFolder = await kindOf(paths, space, entry);
     if (isFolder === undefined) continue;
     found.push({ name: entry.name, isFolder });
