@@ -1,4 +1,4 @@
-import { Auth, HttpSource, RateLimit } from '../../src/model/source.ts';
+import { Auth, HttpSource, RateLimit, TableSource } from '../../src/model/source.ts';
 import { ApplicationDocument } from '../../src/model/application-document.ts';
 import { errorCodes } from '../../src/model/errors.ts';
 import { HttpRequest, HttpRequestPart, Options, SourceTable, Target } from '../../src/model/http-request.ts';
@@ -125,6 +125,9 @@ function sources(): string {
     '### auth',
     'By its `type`; examples are in [authentication.md](authentication.md). Secrets are write-only.',
     ...types,
+    '## TableSource',
+    'A database with tables; examples are in [databases.md](databases.md).',
+    propertyTable(schemaOf(TableSource)),
   ].join('\n\n');
 }
 

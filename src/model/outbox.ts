@@ -4,6 +4,10 @@ import { z } from 'zod';
 export const outboxStatuses = ['sent', 'ok', 'failed', 'unknown'] as const;
 export type OutboxStatus = (typeof outboxStatuses)[number];
 
+/** What can be said of a record that is unknown. */
+const decisions = ['resend', 'skip'] as const;
+export type Decision = (typeof decisions)[number];
+
 /** **ext**: what became of a source record, or of a batch or a part of one, that was sent to the external system. */
 export const OutboxItem = z
   .strictObject({
@@ -17,6 +21,9 @@ export const OutboxItem = z
         'sent: an answer is awaited; ok: answered, and what the answer brought is committed; failed: not taken; ' +
         'unknown: sent, and whether it was taken is not known',
     }),
+    decision: z.enum(decisions).nullable().meta({
+      description: 'Of one that is unknown: what was said when the job was resumed',
+    }),
     httpStatus: z.int().nullable().meta({ description: 'What the external system answered' }),
     responseId: z.string().nullable().meta({
       description: 'Of the answer: the header Location, else X-Request-Id, else the property id of its JSON',
@@ -28,18 +35,19 @@ export const OutboxItem = z
 export type OutboxItem = z.infer<typeof OutboxItem>;
 
 /** What becomes of a record of which it is not known whether the external system took it. */
-export const OnUnknown = z.enum(['fail', 'resend', 'skip']);
+export const OnUnknown = z.enum(['fail', ...decisions]);
 export type OnUnknown = z.infer<typeof OnUnknown>;
 
 /** The body of `POST /api/v1/jobs/{jobId}/resume`. */
 export const ResumeJob = z
   .strictObject({
     onUnknown: OnUnknown.optional().meta({
-      description: 'In the place of options.onUnknown of the requests of the job, for this once',
+      description:
+        'For the records that are unknown now, in the place of options.onUnknown of the requests of the job',
     }),
   })
   .meta({ id: 'ResumeJob' });
 export type ResumeJob = z.infer<typeof ResumeJob>;
 
-/** Under which the body of a resume stands among the notes of a job, until it is resumed again. */
+/** Under which the body of a resume stands among the notes of a job, until it is followed. */
 export const RESUME_NOTE = 'resume';

@@ -83,7 +83,7 @@ export const RateLimit = z
 export const HttpSource = z
   .strictObject({
     name: Name.meta({ description: 'By which requests name it' }),
-    type: z.literal('HTTPSource'),
+    type: z.literal('HTTPSource').meta({ description: 'For requests' }),
     baseUrl: WebUrl.refine(holdsNoUser, {
       error: 'must have no user and no password; auth of the type "basic" sends them',
     })
@@ -134,7 +134,7 @@ export function proxyUser(proxy: string | undefined): string {
 export const TableSource = z
   .strictObject({
     name: Name.meta({ description: 'By which tables name it' }),
-    type: z.literal('TableSource'),
+    type: z.literal('TableSource').meta({ description: 'For tables' }),
     url: z
       .url({
         protocol: /^(?:postgres|postgresql|mariadb|mysql)$/,

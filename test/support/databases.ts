@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe } from 'node:test';
 import pg from 'pg';
+import { createConnection } from 'mariadb';
 import { isRequired } from './required.ts';
 
 /** A fresh, empty place for the service's records; `remove` when the test is over. */
@@ -58,6 +59,43 @@ async function postgresPlace(): Promise<Place> {
       await rm(data, { recursive: true, force: true });
     },
   };
+}
+
+export interface TestDatabase {
+  /** As a user of the service gives it. */
+  url: string;
+  remove(): Promise<void>;
+}
+
+/** A fresh database of PostgreSQL for tables; where there is no server: why. */
+export async function postgresDatabase(): Promise<TestDatabase | { missing: string }> {
+  const missing = whyNoPostgres();
+  if (missing !== null) return missingServer('postgres', missing);
+  const { database, remove } = await postgresPlace();
+  return { url: database, remove };
+}
+
+/** The same of MariaDB. */
+export async function mariadbDatabase(): Promise<TestDatabase | { missing: string }> {
+  const server = process.env['TEST_MARIADB_URL'];
+  if (!server)
+    return missingServer('mariadb', process.env['TEST_MARIADB_MISSING'] ?? 'TEST_MARIADB_URL is not set');
+  const name = `millrace_test_${randomBytes(6).toString('hex')}`;
+  const run = async (statement: string) => {
+    const { hostname: host, port, username: user, password } = new URL(server);
+    const connection = await createConnection({ host, port: Number(port || 3306), user, password });
+    await connection.query(statement);
+    await connection.end();
+  };
+  await run(`create database ${name}`);
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return { url: url.href, remove: () => run(`drop database ${name}`) };
+}
+
+function missingServer(kind: string, missing: string): { missing: string } {
+  if (isRequired(kind)) throw new Error(`MILLRACE_TEST_REQUIRE asks for ${kind}: ${missing}`);
+  return { missing };
 }
 
 function whyNoPostgres(): string | null {

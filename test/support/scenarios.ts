@@ -25,10 +25,7 @@ interface ScenarioBench extends SharedBench {
   save(scenario: ScenarioBody): Promise<void>;
   execute(opParams: unknown, more?: Record<string, unknown>): Promise<Answer>;
   /** Runs a scenario, which must succeed; gives the result of the call. */
-  outcome(
-    scenario: string,
-    more?: Record<string, unknown>,
-  ): Promise<{ jobId: string; output: any; stats: any }>;
+  outcome(scenario: string, more?: Record<string, unknown>): Promise<Answer['body']>;
 }
 
 interface StepMore {
