@@ -88,6 +88,7 @@ const Settings = z.strictObject({
     description: 'How long a failed or cancelled job can be resumed; until then its staging tables are kept',
     unit: 'hours',
   }),
+  sweepSeconds: seconds(60, 'How often what is no longer kept is removed', 1),
   keptJobDays: z.int().min(1).default(90).meta({
     description: 'How long jobs are kept after their end, with their pages and events',
     unit: 'days',

@@ -23,12 +23,11 @@ export interface JobCleanerParts {
   jobs: Jobs;
   secrets: OperationSecrets;
   leftovers: Leftovers;
-  settings: { keptJobDays: number; keptBodyDays: number };
+  settings: { sweepSeconds: number; keptJobDays: number; keptBodyDays: number };
   now: () => number;
   logError: (error: unknown, what: string) => void;
 }
 
-const SWEEP_MS = 60_000;
 /** Small steps, so that nobody waits for a sweep. */
 const AT_ONCE = 50;
 const DAY_MS = 24 * 3_600_000;
@@ -47,7 +46,7 @@ export class JobCleaner {
     this.#sweeping = this.#sweep();
     this.#timer = setInterval(() => {
       this.#sweeping = this.#sweeping.then(() => this.#sweep());
-    }, SWEEP_MS);
+    }, this.#parts.settings.sweepSeconds * 1000);
   }
 
   async stop(): Promise<void> {

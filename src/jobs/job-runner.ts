@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { ServiceError } from '../model/errors.ts';
 import { isOver, JobPolicy, type Job } from '../model/job.ts';
+import type { ResumeJob } from '../model/outbox.ts';
 import { validate } from '../model/validate.ts';
 import type { Operation } from '../operations/operation.ts';
 import type { OperationRegistry } from '../operations/registry.ts';
@@ -130,15 +131,11 @@ export class JobRunner {
   }
 
   /** A failed or cancelled job goes on after its last page. */
-  async resume(jobId: string): Promise<Job> {
+  async resume(jobId: string, resume: ResumeJob = {}): Promise<Job> {
     const { jobs, signals } = this.#parts;
-    const job = await this.#get(jobId);
-    if (!(await jobs.requeue(jobId))) {
-      throw new ServiceError(
-        'conflict',
-        `the job is ${job.state}: only a failed or cancelled job can be resumed`,
-      );
-    }
+    await this.#get(jobId);
+    const why = await jobs.requeue(jobId, resume);
+    if (why !== null) throw new ServiceError('conflict', `the job cannot be resumed: ${why}`);
     signals.send(jobId);
     return this.#get(jobId);
   }

@@ -7,6 +7,7 @@ import { jobErrorOf } from '../operations/failure.ts';
 import { Cancelled, Fenced, Paused, type JobProgress } from '../operations/operation.ts';
 import type { OperationRegistry } from '../operations/registry.ts';
 import { Variables } from '../operations/variables.ts';
+import { FencedError, StoreUnavailable } from '../tables/table-errors.ts';
 import type { ApplicationVariables } from '../system/application-variables.ts';
 import type { Jobs, JobWork } from '../system/jobs.ts';
 import type { JobCleaner } from './job-cleaner.ts';
@@ -44,6 +45,7 @@ class HandedBack extends Error {
 
 const WATCH_MS = 1_000;
 const LONGEST_RETRY_MS = 3_600_000;
+const STORE_AWAY_MS = 10_000;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Runs the jobs that a queue brings, and sees each to its end, or hands it back. */
@@ -149,13 +151,14 @@ export class JobWorker {
 
   async #outcome(work: JobWork, running: Running, log: JobLog): Promise<Outcome> {
     const { operations, variables, secrets } = this.#parts;
-    const { jobId, appId, epoch, opName } = work;
+    const { jobId, appId, epoch, opName, rerunOf } = work;
     try {
       const operation = operations.find(opName);
       const params = validate(operation.params, await secrets.complete(work));
       running.abort.signal.throwIfAborted();
       const output = await operation.run(params, {
         jobId,
+        originId: rerunOf ?? jobId,
         appId,
         epoch,
         step: 'main',
@@ -175,12 +178,17 @@ export class JobWorker {
 
   #outcomeOf(error: unknown, work: JobWork, log: JobLog): Outcome {
     const { now } = this.#parts;
-    if (error instanceof Fenced) return { state: 'fenced' };
+    if (error instanceof Fenced || error instanceof FencedError) return { state: 'fenced' };
     if (error instanceof HandedBack) return { state: 'queued' };
     if (error instanceof Paused)
       return { state: 'waiting', until: error.until, why: error.message, isRetry: false };
     if (error instanceof Cancelled) return { state: 'cancelled' };
     if (isUnavailable(error)) throw error;
+    if (error instanceof StoreUnavailable && log.stats.pages > 0) {
+      // It was there before: the job waits for it. One that never was is more likely named wrongly.
+      const why = `${log.redacted(error.message)}; the job goes on when it is back`;
+      return { state: 'waiting', until: now() + STORE_AWAY_MS, why, isRetry: false };
+    }
     const known = jobErrorOf(error);
     if (known.code === 'internal_error')
       this.#parts.logError(error, `the job ${work.jobId} met a fault of the service`);
@@ -209,6 +217,9 @@ export class JobWorker {
     const error = outcome.state === 'failed' ? outcome.error : null;
     const output = outcome.state === 'succeeded' ? outcome.output : null;
     log.state(outcome.state, error ? { error } : {});
+    // Whoever has the job now still needs its temporary tables.
+    const [seen] = await jobs.watch([jobId]);
+    if (seen?.epoch !== epoch) return;
     await cleaner.dropTemporary({ jobId, appId, progress: work.progress });
     const keepMs = outcome.state === 'succeeded' ? 0 : settings.resumableHours * 3_600_000;
     const isOurs = await jobs.end(

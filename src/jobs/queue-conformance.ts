@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { noStats, type JobPolicy } from '../model/job.ts';
 import type { Applications } from '../system/applications.ts';
+import type { JobNews } from '../system/job-history.ts';
 import type { Jobs, JobWork } from '../system/jobs.ts';
 import type { JobQueue, QueueLimits } from './queue.ts';
 
@@ -40,7 +41,7 @@ export interface QueueFactory {
 
 const APPLICATIONS = ['shop', 'mill'];
 const ROOMY: QueueLimits = { jobsAtOnce: 8, jobsAtOncePerApplication: 8 };
-const NO_NEWS = { stats: null, pages: [], events: [], bodies: [] };
+const NO_NEWS: JobNews = { stats: noStats, pages: [], events: [], bodies: [] };
 
 /** What every queue must do, whatever brings the jobs. */
 export function queueConformance(factory: QueueFactory): void {
@@ -66,10 +67,12 @@ interface Bench {
 
 async function open(t: TestContext, factory: QueueFactory, nodes: number, limits = ROOMY): Promise<Bench> {
   const place = await factory.newPlace();
-  t.after(() => place.remove());
   // All at once: they also make their tables at the same time.
   const opened = await Promise.all(Array.from({ length: nodes }, () => factory.open(place, limits)));
-  t.after(() => Promise.all(opened.map((node) => node.close())), { timeout: 30_000 });
+  t.after(async () => {
+    await Promise.all(opened.map((node) => node.close()));
+    await place.remove();
+  });
   for (const appId of APPLICATIONS) await first(opened).applications.create({ appId });
   return { place, nodes: opened };
 }
@@ -99,7 +102,7 @@ async function submit(
 }
 
 /** Runs jobs as workers do. `work` is called between claim and end; what it gives back is not ended. */
-function runner(node: QueueNode, work: (claimed: JobWork) => Promise<'given back' | void>) {
+function runner(node: QueueNode, work: (claimed: JobWork) => Promise<'given back' | undefined>) {
   return async (jobId: string): Promise<void> => {
     const claimed = await node.jobs.claim(jobId, node.owner);
     if (!claimed) return;
@@ -213,7 +216,7 @@ async function waiting(t: TestContext, factory: QueueFactory): Promise<void> {
   for (const node of nodes) {
     const run = runner(node, async (claimed) => {
       starts.push(Date.now());
-      if (starts.length > 1) return;
+      if (starts.length > 1) return undefined;
       at = Date.now() + 1_500;
       assert.ok(await node.jobs.giveBack(claimed, { at, isRetry: false }, NO_NEWS));
       return 'given back';
@@ -247,7 +250,7 @@ async function handedBack(t: TestContext, factory: QueueFactory): Promise<void> 
   for (const node of nodes) {
     const run = runner(node, async (claimed) => {
       epochs.push(claimed.epoch);
-      if (epochs.length > 1) return;
+      if (epochs.length > 1) return undefined;
       assert.ok(await node.jobs.giveBack(claimed, { at: null, isRetry: false }, NO_NEWS));
       return 'given back';
     });
@@ -314,7 +317,7 @@ async function takeover(t: TestContext, factory: QueueFactory): Promise<void> {
   assert.ok(latest < factory.takeoverMs, `taken up ${latest} ms after the kill`);
   for (const jobId of claimed) {
     const outcome = { state: 'failed', output: null, error: null, keepMs: 0 } as const;
-    assert.equal(await node.jobs.end(jobId, 1, outcome, { ...NO_NEWS, stats: noStats }), false);
+    assert.equal(await node.jobs.end(jobId, 1, outcome, NO_NEWS), false);
   }
 }
 

@@ -49,5 +49,8 @@ export const ResumeJob = z
   .meta({ id: 'ResumeJob' });
 export type ResumeJob = z.infer<typeof ResumeJob>;
 
-/** Under which the body of a resume stands among the notes of a job, until it is followed. */
+/** Among the notes of a job: what it was resumed with last, and when. */
 export const RESUME_NOTE = 'resume';
+export interface ResumeNote extends ResumeJob {
+  at: number;
+}

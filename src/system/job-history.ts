@@ -1,6 +1,7 @@
 import { sql, type Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
 import type { JobEvent, JobPage, JobStats } from '../model/job.ts';
+import { deleteOutboxOf } from './outbox.ts';
 import type { Records } from './records.ts';
 
 /** What a worker has to tell of a job since it last did. */
@@ -124,13 +125,14 @@ export async function writeNews(
   return true;
 }
 
-/** So many jobs that ended before then go, with their pages and events. Gives their number. */
+/** So many jobs that ended before then go, with their pages, events and outboxes. Gives their number. */
 export async function deleteJobsEndedBefore(
-  { query }: Database<Records>,
+  database: Database<Records>,
   time: number,
   most: number,
 ): Promise<number> {
-  const { numDeletedRows } = await query
+  const { query } = database;
+  const deleted = await query
     .deleteFrom('job')
     .where(
       'job_id',
@@ -143,8 +145,13 @@ export async function deleteJobsEndedBefore(
         .orderBy('ended_at')
         .limit(most),
     )
-    .executeTakeFirst();
-  return Number(numDeletedRows);
+    .returning(['job_id', 'rerun_of'])
+    .execute();
+  await deleteOutboxOf(
+    database,
+    deleted.map(({ job_id, rerun_of }) => rerun_of ?? job_id),
+  );
+  return deleted.length;
 }
 
 /** The kept responses of so many jobs that ended before then go. Gives the number of responses. */

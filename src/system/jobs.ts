@@ -13,6 +13,7 @@ import {
   type JobState,
   type JobStats,
 } from '../model/job.ts';
+import { RESUME_NOTE, type ResumeJob, type ResumeNote } from '../model/outbox.ts';
 import type { KeysetAsk } from './definitions.ts';
 import { JobHistory, writeNews, type JobNews } from './job-history.ts';
 import type { Records } from './records.ts';
@@ -324,12 +325,16 @@ export class Jobs {
     return isOurs;
   }
 
-  /** A failed or cancelled job goes on. false: it is not in such a state. */
-  async requeue(jobId: string): Promise<boolean> {
+  /** A failed or cancelled job goes on. `resume`: what was said to that. Otherwise: why it cannot. */
+  async requeue(jobId: string, resume: ResumeJob = {}): Promise<string | null> {
     const row = await this.#row(jobId);
-    if (!row || !jobTransitions[row.state as JobState].some((next) => next === 'queued')) return false;
+    const why = whyNotResumed(row);
+    if (!row || why !== null) return why;
     const { app_id: appId, priority, exclusive_key: exclusiveKey } = row;
-    return this.#toQueue({ jobId, appId, priority, exclusiveKey, at: null }, async (transaction) => {
+    const note: ResumeNote = { ...resume, at: this.#now() };
+    const progress = { ...(JSON.parse(row.progress) as Record<string, Json>), [RESUME_NOTE]: note };
+    const job = { jobId, appId, priority, exclusiveKey, at: null };
+    const isResumed = await this.#toQueue(job, async (transaction) => {
       const { numUpdatedRows } = await transaction
         .updateTable('job')
         .set((set) => ({
@@ -344,6 +349,7 @@ export class Jobs {
           wake_at: null,
           retries: 0,
           error: null,
+          progress: JSON.stringify(progress),
         }))
         .where('job_id', '=', jobId)
         .where('state', '=', row.state)
@@ -352,6 +358,7 @@ export class Jobs {
       await this.#event(transaction, jobId, { state: 'queued' });
       return true;
     });
+    return isResumed ? null : 'somebody else has just resumed it';
   }
 
   /** What does not run is cancelled at once; a job that runs is asked to end: first after its page, then at once. */
@@ -379,7 +386,7 @@ export class Jobs {
       await transaction
         .updateTable('job')
         .set({
-          abort_requested_at: sql`case when cancel_requested_at is null then null else ${now} end`,
+          abort_requested_at: sql`case when cancel_requested_at is null then null else cast(${now} as bigint) end`,
           cancel_requested_at: sql`coalesce(cancel_requested_at, ${now})`,
         })
         .where('job_id', '=', jobId)
@@ -462,7 +469,7 @@ export class Jobs {
   #row(jobId: string) {
     return this.#database.query
       .selectFrom('job')
-      .select(['app_id', 'priority', 'exclusive_key', 'state'])
+      .select(['app_id', 'priority', 'exclusive_key', 'state', 'progress', 'clean_up_at'])
       .where('job_id', '=', jobId)
       .executeTakeFirst();
   }
@@ -522,6 +529,22 @@ export class Jobs {
     if (row.idempotency_hash === hash) return row.job_id;
     throw new IdempotencyConflict('the Idempotency-Key was used with another body');
   }
+}
+
+/** Under this name of its progress: the job has temporary tables, which go when it ends. */
+export const TEMPORARY_NOTE = 'temporary';
+
+function whyNotResumed(
+  row: Pick<Selectable<Records['job']>, 'state' | 'progress' | 'clean_up_at'> | undefined,
+): string | null {
+  if (!row) return 'there is no such job';
+  if (!jobTransitions[row.state as JobState].some((next) => next === 'queued'))
+    return `the job is ${row.state}: only a failed or cancelled job can be resumed`;
+  if (row.clean_up_at === null)
+    return 'what it would go on from is no longer kept (the setting resumableHours): rerun it';
+  if (TEMPORARY_NOTE in (JSON.parse(row.progress) as object))
+    return 'it had temporary tables, which went when it ended: rerun it';
+  return null;
 }
 
 function asJob(row: Selectable<Records['job']>): Job {

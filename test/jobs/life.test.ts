@@ -141,7 +141,7 @@ describe('Life of a job', () => {
         token,
       );
       assert.deepEqual([status, body.result.code], [409, 'conflict']);
-      assert.match(body.result.message, /is succeeded/);
+      assert.match(body.result.message, /is succeeded: only/);
     });
   });
 
@@ -265,11 +265,12 @@ describe('Life of a job', () => {
       const later = [
         await submit(named('low'), { priority: -1 }),
         await submit(named('usual')),
+        await submit(named('usual_too')),
         await submit(named('high'), { priority: 10 }),
       ];
       open();
       for (const jobId of [...busy, ...later]) await settled(jobId);
-      assert.equal(order[2], 'high');
+      assert.ok(order.slice(2, 4).includes('high'), order.join());
       assert.equal(order.at(-1), 'low');
     });
 

@@ -25,12 +25,6 @@ interface Entry {
   at: number | null;
 }
 
-/** One job at a time. */
-interface Slot {
-  workerId: string;
-  isBusy: boolean;
-}
-
 const SCHEMA = 'millrace_queue';
 const QUEUE = 'jobs';
 const YEAR_S = 365 * 86_400;
@@ -57,6 +51,8 @@ const CONNECTIONS = 4;
 const CONNECT_TIMEOUT_MS = 5_000;
 /** What no notification tells of: a job whose time has come, a key that another node has freed, a lost worker. */
 const LOOK_MS = 1_000;
+/** A look in vain reads all jobs whose keys are taken. */
+const WAKE_IDLE_MS = 100;
 const SWEEP_MS = 60_000;
 const SWEEP_AT_ONCE = 1_000;
 /** Any number will do that no other program takes in the same database. */
@@ -73,10 +69,10 @@ export class PgBossQueue implements JobQueue {
   readonly owner = null;
   readonly #parts: PgBossQueueParts;
   readonly #boss: PgBoss;
-  readonly #slots: Slot[] = [];
   #timers: NodeJS.Timeout[] = [];
   #sweeping: Promise<void> = Promise.resolve();
   #isStopping = false;
+  #idleWokenAt = 0;
   #unavailableToldAt = 0;
 
   private constructor(parts: PgBossQueueParts) {
@@ -137,21 +133,14 @@ export class PgBossQueue implements JobQueue {
 
   async start(run: (jobId: string) => Promise<void>): Promise<void> {
     const { jobsAtOnce, jobsAtOncePerApplication } = this.#parts.limits;
-    // One worker a slot, so that a slot can be woken by itself once its job is over: else it sleeps to its next poll.
-    for (let n = 0; n < jobsAtOnce; n += 1) {
-      const slot: Slot = { workerId: '', isBusy: false };
-      slot.workerId = await this.#boss.work<Entry>(
-        QUEUE,
-        {
-          pollingIntervalSeconds: 30,
-          ...(jobsAtOncePerApplication < jobsAtOnce && { localGroupConcurrency: jobsAtOncePerApplication }),
-        },
-        (entries) => this.#bring(slot, entries, run),
-      );
-      this.#slots.push(slot);
-    }
+    const options = {
+      pollingIntervalSeconds: 30,
+      localConcurrency: jobsAtOnce,
+      ...(jobsAtOncePerApplication < jobsAtOnce && { localGroupConcurrency: jobsAtOncePerApplication }),
+    };
+    await this.#boss.work<Entry>(QUEUE, options, (entries) => this.#bring(entries, run));
     this.#sweep();
-    this.#timers = [setInterval(() => this.#wakeOne(), LOOK_MS), setInterval(() => this.#sweep(), SWEEP_MS)];
+    this.#timers = [setInterval(() => this.#wake(), LOOK_MS), setInterval(() => this.#sweep(), SWEEP_MS)];
   }
 
   async stop(): Promise<void> {
@@ -169,16 +158,9 @@ export class PgBossQueue implements JobQueue {
     return [...new Set(others.map(({ host }) => host))];
   }
 
-  async #bring(slot: Slot, entries: Job<Entry>[], run: (jobId: string) => Promise<void>): Promise<void> {
-    slot.isBusy = true;
-    // Where one job was there may be more: the slots wake each other until one finds nothing.
-    this.#wakeOne();
-    try {
-      for (const { data } of entries) await this.#bringOne(data, run);
-    } finally {
-      slot.isBusy = false;
-      this.#boss.notifyWorker(slot.workerId);
-    }
+  async #bring(entries: Job<Entry>[], run: (jobId: string) => Promise<void>): Promise<void> {
+    this.#wake();
+    for (const { data } of entries) await this.#bringOne(data, run);
   }
 
   /** What is thrown stands in pg-boss's tables, and lets the entry be brought again after a second. */
@@ -195,9 +177,22 @@ export class PgBossQueue implements JobQueue {
     }
   }
 
-  #wakeOne(): void {
-    const idle = this.#slots.find(({ isBusy }) => !isBusy);
-    if (idle) this.#boss.notifyWorker(idle.workerId);
+  /**
+   * Those that are busy are to look again when their job is over, else they sleep until the next poll. One that is
+   * idle looks now: where one job was there may be more, and each that finds one wakes the next.
+   */
+  #wake(): void {
+    const now = performance.now();
+    let wakesIdle = now - this.#idleWokenAt > WAKE_IDLE_MS;
+    for (const { id, count } of this.#boss.getWipData()) {
+      if (count > 0) {
+        this.#boss.notifyWorker(id);
+      } else if (wakesIdle) {
+        wakesIdle = false;
+        this.#idleWokenAt = now;
+        this.#boss.notifyWorker(id);
+      }
+    }
   }
 
   #sweep(): void {

@@ -13,7 +13,7 @@ import { EmbeddedQueue } from './embedded-queue.ts';
 import { PgBossQueue } from './pg-boss-queue.ts';
 
 export async function openEmbeddedNode(place: QueuePlace, limits: QueueLimits): Promise<QueueNode> {
-  const database = await openSqlite(join(place.data, 'millrace.sqlite'));
+  const database = openSqlite(join(place.data, 'millrace.sqlite'));
   await migrate(database);
   const jobs = new Jobs(database);
   const errors: string[] = [];

@@ -1,5 +1,6 @@
 import { openTables, type DataPlaces } from '../data-places.ts';
 import { Fenced, type OperationContext } from '../operation.ts';
+import { TEMPORARY_NOTE } from '../../system/jobs.ts';
 import type { TableStore } from '../../tables/table-store.ts';
 import type { PageLoad } from './load-tables.ts';
 
@@ -67,6 +68,7 @@ export class JobStores {
   }
 
   async commit(cursor: string, loads: readonly PageLoad[]): Promise<void> {
+    if (loads.some(({ load }) => load.temporary)) await this.#noteTemporary();
     const bySource = Map.groupBy(loads, ({ place }) => place.source);
     for (const [source, its] of bySource) {
       if (source !== this.#homeSource) await this.#commitSecond(source, its);
@@ -120,6 +122,11 @@ export class JobStores {
   ): Promise<void> {
     const { jobId, step, epoch } = this.#context;
     await store.commitPage({ jobId, step, epoch, page, cursor, loads: loads.map(({ load }) => load) });
+  }
+
+  async #noteTemporary(): Promise<void> {
+    const { progress } = this.#context;
+    if (progress.of(TEMPORARY_NOTE) === null) await progress.note(TEMPORARY_NOTE, true);
   }
 
   /** Before anything is written there, so that it is cleaned up however the job ends. */
