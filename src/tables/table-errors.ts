@@ -12,7 +12,7 @@ export abstract class TableError extends Error {
 
 export interface CellFault {
   table: TableName;
-  /** Counted from 0. */
+  /** Counted from 0; the message counts from 1, as people do. */
   row: number;
   column: string;
   type: ColumnType;
@@ -30,7 +30,7 @@ export class CellError extends TableError {
   constructor(details: CellFault) {
     const { table, row, column, type, value, takes } = details;
     super(
-      `row ${row} of the data for table ${shown(table)}, column ${quoted(column)} (${type}): ` +
+      `row ${row + 1} of the data for table ${shown(table)}, column ${quoted(column)} (${type}): ` +
         `${value} does not fit; the column takes ${takes}`,
     );
     this.details = details;
@@ -43,7 +43,7 @@ export class RowsError extends TableError {
   readonly code = 'rows';
   readonly details: { table: TableName; row: number | null; problem: string };
   constructor(details: RowsError['details']) {
-    const where = details.row === null ? 'the data' : `row ${details.row} of the data`;
+    const where = details.row === null ? 'the data' : `row ${details.row + 1} of the data`;
     super(`${where} for table ${shown(details.table)}: ${details.problem}`);
     this.details = details;
   }
@@ -118,6 +118,18 @@ export class StoreUnavailable extends TableError {
   }
 }
 
+/** The database says no: a right is missing, or a rule that somebody gave the table (a constraint, a trigger). */
+export class DatabaseRefusal extends TableError {
+  override readonly name = 'DatabaseRefusal';
+  readonly code = 'database_refusal';
+  readonly details: { table: TableName | null; problem: string };
+  constructor(details: DatabaseRefusal['details']) {
+    const where = details.table ? ` for table ${shown(details.table)}` : '';
+    super(`the database refused${where}: ${details.problem}`);
+    this.details = details;
+  }
+}
+
 export interface PlainError {
   name: string;
   message: string;
@@ -146,6 +158,7 @@ function maker(name: string): ((details: never) => TableError) | undefined {
     FencedError: (details) => new FencedError(details),
     KeyError: (details) => new KeyError(details),
     StoreUnavailable: (details) => new StoreUnavailable(details),
+    DatabaseRefusal: (details) => new DatabaseRefusal(details),
   };
   return Object.hasOwn(makers, name) ? makers[name] : undefined;
 }

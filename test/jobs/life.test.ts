@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Job } from '../../src/model/job.ts';
+import { onEachDatabase } from '../support/databases.ts';
 import { eventually, failure, sharedBench } from '../support/shared-bench.ts';
 
 const ITEMS = 'return { data: [{ data: $ctx.response.body.items.map(({ id }) => ({ id })) }]';
 /** Follows `next` to the last page. */
 const ALL_PAGES = `${ITEMS}, doWhile: $ctx.response.body.next === null ? false : { url: $ctx.response.body.next } };`;
 
-describe('Life of a job', () => {
-  const bench = sharedBench({ settings: { jobsAtOnce: 2 }, api: { orders: 50 } });
+onEachDatabase('Life of a job', (newPlace) => {
+  const bench = sharedBench({ settings: { jobsAtOnce: 2 }, api: { orders: 50 }, newPlace });
 
   const job = async (jobId: string, path = '', method = 'GET') => {
     const { service, token } = bench();

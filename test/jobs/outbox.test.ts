@@ -447,6 +447,23 @@ describe('Outbox', () => {
 });
 
 onEachDatabase('The records of an outbox', (newPlace) => {
+  test('are not written by a worker that has lost the job', async (t) => {
+    const place = await newPlace();
+    t.after(() => place.remove());
+    const { service, run, api } = await startJobBench(t, {
+      settings: { data: place.data, database: place.database },
+    });
+    const { jobId } = (await run({ request: { url: `${api.url}/empty`, method: 'GET' } })).body.result;
+    const owner = { originId: jobId, step: 'main' };
+    const entry = { record: 'r', first: 0, count: 1, number: 1, request: 1, status: 'sent' as const };
+    const unanswered = { ...entry, decision: null, httpStatus: null, responseId: null, error: null };
+    const { outbox } = service.system;
+    assert.equal(await outbox.write(owner, { jobId, epoch: 0 }, [unanswered]), false);
+    assert.deepEqual(await outbox.sent(owner), []);
+    assert.equal(await outbox.write(owner, { jobId, epoch: 1 }, [unanswered]), true);
+    assert.deepEqual(await outbox.sent(owner), [unanswered]);
+  });
+
   test('go when the last job goes that works on them', async (t) => {
     const place = await newPlace();
     t.after(() => place.remove());

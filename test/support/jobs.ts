@@ -1,6 +1,7 @@
 import type { TestContext } from 'node:test';
 import type { HttpSource } from '../../src/model/source.ts';
 import type { Settings } from '../../src/settings.ts';
+import type { Place } from './databases.ts';
 import { startExternalApi, type ExternalApi, type ExternalApiOptions } from './external-api.ts';
 import { startTestService, type Answer, type TestService } from './service.ts';
 
@@ -23,9 +24,10 @@ export interface JobBench {
 /** A service with an application, and the fake external API beside it. */
 export async function startJobBench(
   t: TestContext,
-  options: { settings?: Partial<Settings>; api?: ExternalApiOptions } = {},
+  options: { settings?: Partial<Settings>; api?: ExternalApiOptions; newPlace?: () => Promise<Place> } = {},
 ): Promise<JobBench> {
-  const service = await startTestService(t, { settings: options.settings ?? {} });
+  const { settings = {}, newPlace } = options;
+  const service = await startTestService(t, { settings, ...(newPlace && { newPlace }) });
   // Jobs, retries and tokens take real time.
   service.clock.run();
   const api = await startExternalApi(t, options.api ?? {});

@@ -92,11 +92,11 @@ export class Cluster {
   }
 
   #node(service: ServiceProcess): Node {
-    const { child, url } = service;
+    const { child, url, output } = service;
     const call = async (method: string, path: string, body?: unknown): Promise<Result> => {
       const response = await this.#fetch(url, method, path, body);
       const text = await response.text();
-      assert.ok(response.ok, text);
+      assert.ok(response.ok, `${text}\n${output.stderr}`);
       return (JSON.parse(text) as { result: Result }).result;
     };
     return {

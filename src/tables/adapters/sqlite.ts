@@ -6,7 +6,6 @@ import type {
   PageOutcome,
   ReadOptions,
   RowsPage,
-  RowsText,
   RowsWrite,
   SnapshotOptions,
   SourceRows,
@@ -18,7 +17,8 @@ import type {
 } from '../table-store.ts';
 import { SQLITE_CAPABILITIES } from './sqlite/insert.ts';
 import type { OpenedSnapshot, SqliteReader } from './sqlite/reader.ts';
-import { Thread } from './sqlite/thread.ts';
+import { movable } from '../movable.ts';
+import { Thread } from '../thread.ts';
 import type { SqliteWriter } from './sqlite/writer.ts';
 
 /** The tables in one SQLite file; it is made with the first call that writes or reads. */
@@ -118,14 +118,6 @@ class SqliteTables implements TableStore {
     }
     return work(this.#reader);
   }
-}
-
-/** A copy of its own, to be moved into the thread: a view would drag along all of the memory that it looks at. */
-function movable(rows: RowsText, transfer: ArrayBuffer[]): RowsText {
-  if (typeof rows === 'string') return rows;
-  const copy = new Uint8Array(rows);
-  transfer.push(copy.buffer);
-  return copy;
 }
 
 class SnapshotRows implements SourceRows {

@@ -1,5 +1,6 @@
 import type { SQLInputValue } from 'node:sqlite';
 import { cellMakers, MISFIT, type Cell, type CellMakers } from '../../cells.ts';
+import { foldCase } from '../../names.ts';
 import { RowCells, type Row } from '../../row-cells.ts';
 import type { Column, StoreCapabilities, TableName } from '../../table-store.ts';
 import { quote, ROW_NUMBER } from './sql-names.ts';
@@ -11,6 +12,10 @@ export const SQLITE_CAPABILITIES: StoreCapabilities = {
   nulCharacters: true,
   secondDigits: 9,
   caseSensitiveNames: false,
+  nameProblem: (part, name) =>
+    part === 'column' && foldCase(name) === ROW_NUMBER
+      ? 'is reserved for the numbers of the rows'
+      : undefined,
 };
 
 const MAKERS: CellMakers = {

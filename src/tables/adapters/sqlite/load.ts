@@ -1,24 +1,14 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { inferColumns, type InferredColumn } from '../../column-types.ts';
-import { checkColumns, checkKeys, checkTableName } from '../../names.ts';
-import { parseRows, type Row } from '../../row-cells.ts';
-import { ColumnsError, quoted } from '../../table-errors.ts';
-import type { Column, TableLoad, TableName } from '../../table-store.ts';
+import { fittedColumns, wantedColumns, type PreparedLoad } from '../../load-plan.ts';
+import type { InferredColumn } from '../../column-types.ts';
+import { checkKeys } from '../../names.ts';
+import type { Column } from '../../table-store.ts';
 import { PERMANENT, type Catalog, type Standing, type TableRecord } from './catalog.ts';
 import { insertRows, SQLITE_CAPABILITIES } from './insert.ts';
 import { mergeRows } from './merge.ts';
-import { checkReserved, quote } from './sql-names.ts';
+import { quote } from './sql-names.ts';
 import type { Statements } from './statements.ts';
-import { widened, widenTable } from './widen.ts';
-
-/** A load whose text is parsed and whose names are checked: nothing is locked for that. */
-export type PreparedLoad = Omit<TableLoad, 'rows'> & { rows: Row[] };
-
-export function prepareLoad(load: TableLoad): PreparedLoad {
-  checkTableName(load.table);
-  if (load.columns) checkNames(load.table, load.columns);
-  return { ...load, rows: parseRows(load.table, load.rows) };
-}
+import { widenTable } from './widen.ts';
 
 /** Brings rows into a table: finds it or creates it, gives it the columns that it needs, and inserts or merges. */
 export class Loader {
@@ -41,10 +31,10 @@ export class Loader {
     const building = this.#catalog.find(load.table, staged);
     const existing =
       building ?? (mode === 'createThenAppend' ? undefined : this.#catalog.find(load.table, shown));
-    const wanted = this.#wanted(load, existing);
+    const wanted = wantedColumns(load, existing?.columns, SQLITE_CAPABILITIES);
     const table = existing
-      ? this.#fit(existing, wanted, load.widen)
-      : this.#create(load.table, mode === 'createThenAppend' ? staged : shown, wanted);
+      ? this.#fit(load, existing, wanted)
+      : this.#catalog.create(load.table, mode === 'createThenAppend' ? staged : shown, wanted);
     const columns = wanted.map(({ name }) => table.columns.find((column) => column.name === name) as Column);
     this.#write(load, table, columns);
   }
@@ -58,44 +48,8 @@ export class Loader {
     }
   }
 
-  #wanted(
-    { table, columns, widen, inference, rows }: PreparedLoad,
-    existing: TableRecord | undefined,
-  ): InferredColumn[] {
-    if (columns) return columns.map(({ name, type }) => ({ name, type, undecided: false }));
-    if (existing && !widen) return existing.columns;
-    const inferred = inferColumns(rows, inference);
-    checkNames(table, inferred);
-    return inferred;
-  }
-
-  #create(name: TableName, standing: Standing, columns: InferredColumn[]): TableRecord {
-    return this.#catalog.create(name, standing, columns);
-  }
-
-  #fit(table: TableRecord, wanted: InferredColumn[], widen: boolean): TableRecord {
-    if (!widen) checkSame(table, wanted);
-    const columns = widen
-      ? widened(table.columns, wanted)
-      : table.columns.map((column) => ({ ...column, undecided: false }));
-    if (widen) checkNames(table.name, columns);
+  #fit(load: PreparedLoad, table: TableRecord, wanted: InferredColumn[]): TableRecord {
+    const columns = fittedColumns(load, table.columns, wanted, SQLITE_CAPABILITIES);
     return widenTable(this.#database, this.#catalog, table, columns);
-  }
-}
-
-function checkNames(table: TableName, columns: Column[]): void {
-  checkColumns(table, columns, SQLITE_CAPABILITIES);
-  checkReserved(table, columns);
-}
-
-function checkSame(table: TableRecord, wanted: Column[]): void {
-  const fail = (column: string, problem: string) => new ColumnsError({ table: table.name, column, problem });
-  const existing = new Map(table.columns.map(({ name, type }) => [name, type]));
-  for (const { name, type } of wanted) {
-    const there = existing.get(name);
-    if (there === undefined) throw fail(name, `the existing table has no column ${quoted(name)}`);
-    if (there !== type) {
-      throw fail(name, `${quoted(name)} is ${type} in the model, but ${there} in the existing table`);
-    }
   }
 }

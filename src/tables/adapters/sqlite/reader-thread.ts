@@ -1,4 +1,4 @@
 import { SqliteReader } from './reader.ts';
-import { serve } from './serve.ts';
+import { serve } from '../../thread-serve.ts';
 
-serve((file) => new SqliteReader(file));
+serve((file: string) => new SqliteReader(file));

@@ -73,13 +73,18 @@ export class SqliteReader {
     return this.#atOnce(() => {
       const found = demand(this.#catalog, table);
       const from = after === null ? 0 : rowAfter(found, after);
-      const { rows, count, last, more } = new RowReader(this.#database, found).read(
+      const { rows, count, numbers, more } = new RowReader(this.#database, found).read(
         from,
         null,
         limit,
         maxBytes,
       );
-      return { columns: plainColumns(found.columns), rows, count, next: more ? keyOf(found, last) : null };
+      return {
+        columns: plainColumns(found.columns),
+        rows,
+        count,
+        next: more ? keyOf(found, numbers.at(-1) ?? from) : null,
+      };
     });
   }
 
@@ -106,10 +111,10 @@ export class SqliteReader {
     checkSize(size);
     const snapshot = this.#snapshots.get(id);
     if (!snapshot) throw new StoreUnavailable({ problem: 'the snapshot is closed' });
-    const { rows, count, last } = snapshot.rows.read(snapshot.at, snapshot.until, size, maxBytes);
+    const { rows, count, numbers } = snapshot.rows.read(snapshot.at, snapshot.until, size, maxBytes);
     if (count === 0) return null;
-    snapshot.at = last;
-    return { rows, count, lastKey: keyOf(snapshot.rows.table, last) };
+    snapshot.at = numbers.at(-1) ?? snapshot.at;
+    return { rows, count, keys: numbers.map((number) => keyOf(snapshot.rows.table, number)) };
   }
 
   closeSnapshot(id: string): void {

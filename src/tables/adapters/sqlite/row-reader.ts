@@ -8,8 +8,8 @@ export interface ReadRows {
   /** JSON text: an array of objects. */
   rows: string;
   count: number;
-  /** The number of the last row. */
-  last: number;
+  /** Of the rows. */
+  numbers: number[];
   more: boolean;
 }
 
@@ -37,7 +37,8 @@ export class RowReader {
   /** Ends before `maxBytes` (counted in characters) are passed, but not before the first row. `until` null: no end. */
   read(after: number, until: number | null, limit: number, maxBytes: number): ReadRows {
     const texts: string[] = [];
-    let [size, last, more] = [0, after, false];
+    const numbers: number[] = [];
+    let [size, more] = [0, false];
     // One row more than asked for tells whether there are more.
     const found = this.#statement.iterate(after, until ?? Number.MAX_SAFE_INTEGER, limit + 1);
     for (const row of found as unknown as Iterable<Cell[]>) {
@@ -48,9 +49,9 @@ export class RowReader {
         break;
       }
       texts.push(text);
-      last = Number(row[0]);
+      numbers.push(Number(row[0]));
     }
-    return { rows: `[${texts.join(',')}]`, count: texts.length, last, more };
+    return { rows: `[${texts.join(',')}]`, count: texts.length, numbers, more };
   }
 
   #text(row: Cell[]): string {

@@ -1,6 +1,4 @@
-import { ColumnsError } from '../../table-errors.ts';
 import type { Column, ColumnType, TableName } from '../../table-store.ts';
-import { foldCase } from '../../names.ts';
 
 /** The column of every data table that numbers its rows: the order and the keys of reading. */
 export const ROW_NUMBER = '__row__';
@@ -38,11 +36,4 @@ export function columnDefinitions(columns: Column[]): string {
 
 export function storageOf(type: ColumnType): string {
   return STORAGE[type];
-}
-
-export function checkReserved(table: TableName, columns: Column[]): void {
-  const reserved = columns.find(({ name }) => foldCase(name) === ROW_NUMBER);
-  if (!reserved) return;
-  const problem = `"${reserved.name}" is reserved for the numbers of the rows`;
-  throw new ColumnsError({ table, column: reserved.name, problem });
 }

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { cellTexts, MISFIT, type Cell } from '../../cells.ts';
-import { join, type InferredColumn } from '../../column-types.ts';
+import type { InferredColumn } from '../../column-types.ts';
 import { parseExact } from '../../exact-json.ts';
 import type { ColumnType } from '../../table-store.ts';
 import type { Catalog, TableRecord } from './catalog.ts';
@@ -17,22 +17,6 @@ export function registerCast(database: DatabaseSync): void {
     if (cell === MISFIT) throw new Error(`a value of type ${String(from)} does not fit into ${String(to)}`);
     return cell as Exclude<Cell, boolean>;
   });
-}
-
-/** The columns that the table needs so that it holds what it has, and the wanted columns too. */
-export function widened(existing: InferredColumn[], wanted: InferredColumn[]): InferredColumn[] {
-  const byName = new Map(existing.map((column) => [column.name, column]));
-  for (const column of wanted) {
-    const known = byName.get(column.name);
-    byName.set(column.name, known ? joined(known, column) : column);
-  }
-  return [...byName.values()];
-}
-
-function joined(known: InferredColumn, wanted: InferredColumn): InferredColumn {
-  if (wanted.undecided) return known;
-  if (known.undecided) return wanted;
-  return { ...known, type: join(known.type, wanted.type) };
 }
 
 /** Brings the table to these columns: those that it has first, in their order, each of the same or a wider type. */

@@ -1,4 +1,4 @@
-import { serve } from './serve.ts';
+import { serve } from '../../thread-serve.ts';
 import { SqliteWriter } from './writer.ts';
 
-serve((file) => new SqliteWriter(file));
+serve((file: string) => new SqliteWriter(file));

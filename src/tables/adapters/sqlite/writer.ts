@@ -1,8 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { prepareLoad } from '../../load-plan.ts';
 import { FencedError } from '../../table-errors.ts';
 import type { Checkpoint, PageCommit, PageOutcome, RowsWrite, TableName } from '../../table-store.ts';
 import { Catalog, PERMANENT, type TableRecord } from './catalog.ts';
-import { Loader, prepareLoad } from './load.ts';
+import { SQLITE_CAPABILITIES } from './insert.ts';
+import { Loader } from './load.ts';
 import { inTransaction, openForWriting } from './open-file.ts';
 import { Statements } from './statements.ts';
 import { registerCast } from './widen.ts';
@@ -37,7 +39,7 @@ export class SqliteWriter {
   }
 
   commitPage(commit: PageCommit): PageOutcome {
-    const loads = commit.loads.map(prepareLoad);
+    const loads = commit.loads.map((load) => prepareLoad(load, SQLITE_CAPABILITIES));
     const rowCounts = loads.map(({ rows }) => rows.length);
     return inTransaction(this.#database, () => {
       if (!this.#advance(commit)) return { outcome: 'repeated', rowCounts };
@@ -93,15 +95,18 @@ export class SqliteWriter {
   }
 
   writeRows({ table, columns, mode, keys, widen = false, rows }: RowsWrite): number {
-    const load = prepareLoad({
-      table,
-      columns,
-      mode: mode === 'replace' ? 'createThenAppend' : mode,
-      ...(keys && { keys }),
-      temporary: false,
-      widen,
-      rows,
-    });
+    const load = prepareLoad(
+      {
+        table,
+        columns,
+        mode: mode === 'replace' ? 'createThenAppend' : mode,
+        ...(keys && { keys }),
+        temporary: false,
+        widen,
+        rows,
+      },
+      SQLITE_CAPABILITIES,
+    );
     return inTransaction(this.#database, () => {
       const nobody = { jobId: '', step: '' };
       const replaced = mode === 'replace' && !columns && !widen && this.#catalog.find(table, PERMANENT);

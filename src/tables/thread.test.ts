@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { StoreUnavailable } from '../../table-errors.ts';
+import { StoreUnavailable } from './table-errors.ts';
 import { Thread } from './thread.ts';
 
 /** Answers "echo", and breaks at "crash". */

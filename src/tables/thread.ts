@@ -1,6 +1,6 @@
 import { Worker, type TransferListItem } from 'node:worker_threads';
-import { fromPlain, StoreUnavailable } from '../../table-errors.ts';
-import type { Answer, Call } from './serve.ts';
+import { fromPlain, StoreUnavailable } from './table-errors.ts';
+import type { Answer, Call, Notice } from './thread-serve.ts';
 
 type Method = (...args: never[]) => unknown;
 type MethodsOf<T> = { [K in keyof T as T[K] extends Method ? K : never]: T[K] extends Method ? T[K] : never };
@@ -11,27 +11,29 @@ interface Waiting {
 }
 
 /**
- * A thread that answers calls one after the other. It starts with the first call; one that broke (out of memory, say)
+ * A thread that answers calls about one place: a file, or what else can be sent to it. It starts with the first call; one that broke (out of memory, say)
  * fails the calls that it had, and the next call starts another.
  */
 export class Thread<T> {
   readonly #entry: URL;
-  readonly #file: string;
+  readonly #place: unknown;
+  readonly #onNotice: (error: Error) => void;
   readonly #waiting = new Map<number, Waiting>();
   #worker: Worker | undefined;
   #lastCall = 0;
   #closed = false;
 
-  constructor(entry: URL, file: string) {
+  constructor(entry: URL, place: unknown, onNotice: (error: Error) => void = () => undefined) {
     this.#entry = entry;
-    this.#file = file;
+    this.#place = place;
+    this.#onNotice = onNotice;
   }
 
   call<K extends keyof MethodsOf<T> & string>(
     method: K,
     args: Parameters<MethodsOf<T>[K]>,
     transfer: readonly TransferListItem[] = [],
-  ): Promise<ReturnType<MethodsOf<T>[K]>> {
+  ): Promise<Awaited<ReturnType<MethodsOf<T>[K]>>> {
     return new Promise((resolve, reject) => {
       if (this.#closed) throw new StoreUnavailable({ problem: 'it was closed' });
       this.#worker ??= this.#start();
@@ -51,8 +53,9 @@ export class Thread<T> {
   }
 
   #start(): Worker {
-    const worker = new Worker(this.#entry, { workerData: { file: this.#file } });
-    worker.on('message', (answer: Answer) => {
+    const worker = new Worker(this.#entry, { workerData: this.#place });
+    worker.on('message', (answer: Answer | Notice) => {
+      if ('notice' in answer) return this.#onNotice(fromPlain(answer.notice));
       const waiting = this.#waiting.get(answer.id);
       this.#waiting.delete(answer.id);
       if ('error' in answer) waiting?.reject(fromPlain(answer.error));
