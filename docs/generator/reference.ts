@@ -97,7 +97,7 @@ function result(): string {
 function scenarios(): string {
   return [
     '## RunScenario',
-    'The `opParams` of the operation RunScenario, see [guides/scenarios.md](guides/scenarios.md).',
+    'The `opParams` of the operation RunScenario, see [scenarios.md](scenarios.md).',
     propertyTable(schemaOf(RunScenario)),
     '## Scenario',
     propertyTable(schemaOf(Scenario)),

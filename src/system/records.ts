@@ -18,6 +18,8 @@ export interface Records {
   worker: WorkerRecord;
   schedule: ScheduleRecord;
   schedule_run: ScheduleRunRecord;
+  outbox: OutboxRecord;
+  rate_budget: RateBudgetRecord;
 }
 
 interface ApplicationRecord {
@@ -220,4 +222,39 @@ interface ScheduleRunRecord {
   outcome: string | null;
   /** Why it was skipped or refused. */
   why: string | null;
+}
+
+/** A source record, a batch or a part of one that a job has sent; what is not sent yet has no row. */
+interface OutboxRecord {
+  /** The job, or the one that it runs again. */
+  origin_id: string;
+  step: string;
+  /** Its identity: the keys of the first and the last row. */
+  record: string;
+  /** Of a part of a batch: where it begins, from 0. */
+  first: number;
+  /** How many source records it holds. */
+  count: number;
+  /** The record or batch, from 1, as the last job that sent it has counted. */
+  number: number;
+  /** Which request of the record or batch was the last. */
+  request: number;
+  /** sent, ok, failed or unknown. */
+  status: string;
+  /** Of one that is unknown: whether it is to be sent again or passed over; null: nobody has said. */
+  decision: string | null;
+  http_status: number | null;
+  response_id: string | null;
+  error: string | null;
+  changed_at: number;
+}
+
+/** The requests to a source, of all jobs together. Times are in microseconds, so that none are lost at fast limits. */
+interface RateBudgetRecord {
+  /** `appId/source`. */
+  source: string;
+  /** When the next turn that nobody has reserved is due. */
+  free_at_us: number;
+  /** Until then the system takes no requests. */
+  blocked_until_us: number;
 }

@@ -10,6 +10,7 @@ import type { MasterKeys } from './master-key.ts';
 import { migrate } from './migrations/migrate.ts';
 import type { Records } from './records.ts';
 import { savedDefinitions, type SavedDefinitions } from './saved-definitions.ts';
+import { Outbox } from './outbox.ts';
 import { Schedules } from './schedules.ts';
 import { SecretHashing, type SecretHashingSettings } from './secret-hashing.ts';
 import { Secrets } from './secrets.ts';
@@ -29,6 +30,7 @@ export interface System {
   saved: SavedDefinitions;
   variables: ApplicationVariables;
   jobs: Jobs;
+  outbox: Outbox;
   workers: Workers;
   schedules: Schedules;
   clients: Clients;
@@ -58,6 +60,7 @@ export async function openSystem(
     saved: savedDefinitions(definitions, new Sources(definitions, secrets)),
     variables: new ApplicationVariables(database, now),
     jobs: new Jobs(database, now),
+    outbox: new Outbox(database, now),
     workers: new Workers(database, now),
     schedules: new Schedules(database, now),
     clients: new Clients(database, hashing, bearerTokens, now),

@@ -135,7 +135,7 @@ export function jobRoutes({ jobs, runner, outbox }: JobRoutesParts): Route[] {
         const list = (ask: { after: string | undefined; limit: number }) =>
           outbox.list(rerunOf ?? jobId, { ...ask, status: query.status });
         const { items, next } = await keysetPage(query, list, ({ key }) => key);
-        return success({ items: items.map(({ key: _, ...item }) => item), next });
+        return success({ items: items.map(({ item }) => item), next });
       },
     ),
     route(

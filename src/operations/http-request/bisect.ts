@@ -26,7 +26,7 @@ export interface Rejection {
   by: Refusal;
 }
 
-export interface AfterPart {
+interface AfterPart {
   parts: Parts;
   /** A bad record that was found with this part. */
   rejected: Rejection | null;

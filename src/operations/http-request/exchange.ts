@@ -1,15 +1,16 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { HttpRequest } from '../../model/http-request.ts';
 import type { HttpSource } from '../../model/source.ts';
 import type { Route } from '../../http/connect.ts';
-import type { HttpClient, HttpResponse, SendOptions } from '../../http/http-client.ts';
+import type { HopInfo, HttpClient, HttpResponse, SendOptions } from '../../http/http-client.ts';
 import type { OutgoingRequest } from '../../http/request.ts';
 import { defaultRetry, delayAfterStatus } from '../../http/retry.ts';
 import type { JobReport, Paused } from '../operation.ts';
 import type { Authorizer } from './authorization.ts';
 import type { PreparedRequest } from './interceptors/interceptor.ts';
 import { LONGEST_PAUSE_MS } from './pause.ts';
+import { blockOf } from './rate-limit-headers.ts';
 import { RateLimiter } from './rate-limiter.ts';
+import { until, type SourceTurns } from './source-turns.ts';
 
 export interface Exchanged<Result> {
   result: Result;
@@ -22,6 +23,10 @@ export interface Exchanged<Result> {
 export interface LongWaits {
   /** null: no. Then shorter waits are waited for, and after longer ones the answer counts as it is. */
   until(waitMs: number): Promise<Paused | null>;
+  /** Until the turn of a request that was not sent yet; the turn is kept for the job. */
+  untilTurn(at: number): Promise<Paused>;
+  /** The turn that was waited for so, once. */
+  keptTurn(): number | null;
 }
 
 const UNAUTHORIZED = 401;
@@ -30,10 +35,12 @@ const LONGEST_WAIT_MS = 24 * 3_600_000;
 /** Sends the requests of one run: options, authorization, rate limit, the second try after a 401. */
 export class Exchange {
   readonly #client: HttpClient;
-  readonly #options: Omit<SendOptions, 'beforeSend' | 'onAttempt'>;
+  readonly #options: Omit<SendOptions, 'beforeSend' | 'onAnswer' | 'onAttempt'>;
   readonly #authorizer: Authorizer;
   readonly #report: JobReport;
-  readonly #limiters: RateLimiter[];
+  readonly #limiter: RateLimiter | null;
+  readonly #turns: SourceTurns | null;
+  readonly #waitSignal: AbortSignal;
   readonly #longWaits: LongWaits | null;
 
   constructor(parts: {
@@ -43,17 +50,21 @@ export class Exchange {
     authorizer: Authorizer;
     report: JobReport;
     signal: AbortSignal;
+    /** Ends the wait for a turn, with nothing sent. */
+    stopSignal: AbortSignal;
     mayHaveCredentials: (url: URL) => boolean;
     longWaits: LongWaits | null;
+    /** Of the source, which its jobs share. */
+    turns: SourceTurns | null;
   }) {
     const { options, source } = parts;
     this.#client = parts.client;
     this.#authorizer = parts.authorizer;
     this.#report = parts.report;
     this.#longWaits = parts.longWaits;
-    this.#limiters = [options.rateLimit, source?.rateLimit].flatMap((limit) =>
-      limit ? [new RateLimiter(limit)] : [],
-    );
+    this.#limiter = options.rateLimit ? new RateLimiter(options.rateLimit) : null;
+    this.#turns = parts.turns;
+    this.#waitSignal = AbortSignal.any([parts.signal, parts.stopSignal]);
     this.#options = {
       connectTimeoutMs: options.connectTimeout * 1000,
       readTimeoutMs: options.readTimeout * 1000,
@@ -104,8 +115,7 @@ export class Exchange {
     withCredentials: boolean,
     read: (response: HttpResponse) => Promise<Result>,
   ): Promise<Exchanged<Result> & { statusCode: number }> {
-    for (const limiter of this.#limiters)
-      await delay(limiter.reserve(), undefined, { signal: this.#options.signal });
+    await this.#turn(this.#waitSignal);
     let sent = request;
     let tries = 0;
     let statusCode = 0;
@@ -113,13 +123,20 @@ export class Exchange {
       outgoing(request),
       {
         ...this.#options,
-        beforeSend: async (passedOn, hop) => {
+        beforeSend: async (passedOn, hop, signal) => {
+          if (hop.try > 1 || hop.redirects > 0) await this.#furtherTurn(hop, signal);
           tries += 1;
           this.#report.stats.requests += 1;
           // What was signed for one address is not valid for another; unsigned credentials are the redirect's matter.
           if (hop.redirects > 0 || !withCredentials) return passedOn;
           sent = await this.#authorizer.sign(request);
           return outgoing(sent);
+        },
+        onAnswer: async (response, { credentialsDropped }) => {
+          // What another system says is no matter of the source.
+          if (!withCredentials || credentialsDropped) return;
+          const blockMs = this.#turns && blockOf(response);
+          if (blockMs) await this.#turns?.blocked(blockMs);
         },
         onAttempt: ({ statusCode: status, failure, waitMs }) => {
           if (waitMs === null || waitMs === 0) return;
@@ -134,6 +151,30 @@ export class Exchange {
       },
     );
     return { result, sent, tries, statusCode };
+  }
+
+  async #turn(signal: AbortSignal): Promise<void> {
+    const pause = async (at: number) => {
+      const paused = await this.#longWaits?.untilTurn(at);
+      if (paused) throw paused;
+    };
+    if (this.#limiter) await until(performance.now() + this.#limiter.reserve(), { signal, pause });
+    await this.#turns?.take({ signal, pause, kept: this.#longWaits?.keptTurn() ?? null });
+  }
+
+  /**
+   * For a retry or a redirect. Such a wait counts among those that a system asks for: whoever refuses every request
+   * and then asks to wait keeps no job alive for ever.
+   */
+  async #furtherTurn({ credentialsDropped }: HopInfo, lifetime: AbortSignal): Promise<void> {
+    if (credentialsDropped) return;
+    const signal = AbortSignal.any([lifetime, this.#waitSignal]);
+    const pause = async (at: number) => {
+      const paused = await this.#longWaits?.until(at - Date.now());
+      if (paused) throw paused;
+    };
+    if (this.#limiter) await until(performance.now() + this.#limiter.reserve(), { signal, pause });
+    await this.#turns?.take({ signal, pause, kept: null });
   }
 
   async #pauseFor(method: string, { statusCode, retryAfterMs }: HttpResponse): Promise<void> {

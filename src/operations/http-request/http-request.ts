@@ -26,7 +26,7 @@ import { PageCommitter } from './page-committer.ts';
 import { PagedRequest } from './paged-request.ts';
 import { longWaits } from './pause.ts';
 import { loopOverRecords } from './record-loop.ts';
-import { RequestScripts } from './request-scripts.ts';
+import { checkScripts, RequestScripts } from './request-scripts.ts';
 import { FileSaver } from './save-to-file.ts';
 import {
   inputSource,
@@ -37,6 +37,7 @@ import {
   type Source,
 } from './source-records.ts';
 import { SourceSender } from './source-sender.ts';
+import type { SourceLimits } from './source-turns.ts';
 import { transmitTables } from './transmit-tables.ts';
 
 export interface HttpRequestParts {
@@ -49,6 +50,7 @@ export interface HttpRequestParts {
   outbox: Outbox;
   interceptors: InterceptorRegistry;
   oauthTokens: OAuthTokens;
+  sourceLimits: SourceLimits;
   /** Methods beside the contract's four. */
   extraMethods: readonly string[];
 }
@@ -152,7 +154,7 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
     stores: JobStores,
     saver: FileSaver | null,
   ): Promise<PagedRequest> {
-    const { appId, jobId, report, signal } = context;
+    const { appId, jobId, report, signal, stopSignal } = context;
     const { request: config, target } = params;
     const { concurrency, retry } = config.options;
     const source = await this.#source(appId, params);
@@ -169,9 +171,11 @@ export class HttpRequestOperation implements Operation<HttpRequest> {
       authorizer,
       report,
       signal,
+      stopSignal,
       mayHaveCredentials: (url) => home.trusts(url),
       // With others under way the job keeps its place.
-      longWaits: concurrency === 1 && retry !== false ? longWaits(context, retry.tries) : null,
+      longWaits: concurrency === 1 ? longWaits(context, retry === false ? 1 : retry.tries) : null,
+      turns: source && this.#parts.sourceLimits.of(`${appId}/${source.name}`, source.rateLimit),
     });
     const loads =
       target?.action === 'parse JSON'
@@ -264,26 +268,6 @@ function checkFile({ space, table }: { space?: string | undefined; table: string
     if (!(error instanceof FileError)) throw error;
     const path = error.field === 'space' ? 'target.space' : 'target.table';
     throw new ServiceError('invalid_request', `${path}: ${error.message}`, { path, cause: error });
-  }
-}
-
-/** A script that cannot be compiled fails the job before anything is sent. */
-async function checkScripts(
-  { request, target }: HttpRequest,
-  pool: ScriptPool,
-  appId: string,
-): Promise<void> {
-  const texts: Record<string, string | undefined> = {
-    'request.url': typeof request.url === 'string' ? undefined : request.url.script,
-    'request.parameters': request.parameters,
-    'request.headers': request.headers,
-    'request.body': typeof request.body === 'object' ? request.body.script : undefined,
-    'request.interceptors': request.interceptors,
-    'target.parsingScript': target?.action === 'parse JSON' ? target.parsingScript : undefined,
-    'target.mapping': target?.action === 'parse JSON' ? target.mapping : undefined,
-  };
-  for (const [property, text] of Object.entries(texts)) {
-    if (text !== undefined) await pool.check(appId, { property, text });
   }
 }
 

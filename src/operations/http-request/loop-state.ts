@@ -2,7 +2,7 @@ import type { JobStats } from '../../model/job.ts';
 import type { Json } from '../../model/json.ts';
 import type { Parts } from './bisect.ts';
 import type { LoopRounds } from './loop-guard.ts';
-import type { Page } from './paged-request.ts';
+import type { Page } from './page.ts';
 import type { SourcePosition, SourceRecord } from './source-records.ts';
 import { TableTally, type TableRecords } from './table-tally.ts';
 

@@ -1,10 +1,16 @@
 import { ServiceError } from '../../model/errors.ts';
-import { RESUME_NOTE, type OnUnknown, type OutboxStatus, type ResumeJob } from '../../model/outbox.ts';
+import {
+  RESUME_NOTE,
+  type Decision,
+  type OnUnknown,
+  type OutboxStatus,
+  type ResumeNote,
+} from '../../model/outbox.ts';
 import type { Outbox, OutboxEntry, OutboxOwner } from '../../system/outbox.ts';
 import { Fenced, type OperationContext } from '../operation.ts';
 import type { Range } from './bisect.ts';
 import type { LoopState } from './loop-state.ts';
-import type { Answer } from './paged-request.ts';
+import type { Answer } from './page.ts';
 import type { SourceRecord } from './source-records.ts';
 
 /** What goes out: a record, a batch, or a part of one. */
@@ -27,7 +33,7 @@ export class JobOutbox {
   readonly #outbox: Outbox;
   readonly #owner: OutboxOwner;
   readonly #context: OperationContext;
-  readonly #skipsUnknown: boolean;
+  readonly #onUnknown: OnUnknown;
   readonly #hasHistory: boolean;
   #queue = new Map<string, OutboxEntry>();
   #underWay = new Map<string, OutboxEntry>();
@@ -38,7 +44,7 @@ export class JobOutbox {
     this.#outbox = outbox;
     this.#context = context;
     this.#owner = ownerOf(context);
-    this.#skipsUnknown = history.onUnknown === 'skip';
+    this.#onUnknown = history.onUnknown;
     this.#hasHistory = history.isThere;
   }
 
@@ -47,20 +53,19 @@ export class JobOutbox {
     outbox: Outbox,
     context: OperationContext,
     state: LoopState,
-    byDefault: OnUnknown,
+    onUnknown: OnUnknown,
   ): Promise<JobOutbox> {
-    const { originId, jobId, progress } = context;
+    const { originId, jobId } = context;
     const rival = await outbox.rival(originId, jobId);
     if (rival !== null) {
       const problem = `the job ${rival} sends the same records and is not over: wait for its end, or cancel it`;
       throw new ServiceError('conflict', problem);
     }
-    const resumed = (progress.of(RESUME_NOTE) ?? {}) as ResumeJob;
-    const onUnknown = resumed.onUnknown ?? byDefault;
     await settle(outbox, context, state);
-    const counts = await outbox.counts(ownerOf(context));
-    if (onUnknown === 'fail' && counts.unknown) await refuse(outbox, context, counts.unknown);
-    return new JobOutbox(outbox, context, { onUnknown, isThere: Object.keys(counts).length > 0 });
+    const asked = await decide(outbox, context);
+    const isThere = Object.keys(await outbox.counts(ownerOf(context))).length > 0;
+    if (isThere && (asked === 'fail' || onUnknown === 'fail')) await refuseUndecided(outbox, context);
+    return new JobOutbox(outbox, context, { onUnknown, isThere });
   }
 
   /** With what of each record is still to be sent. */
@@ -128,7 +133,7 @@ export class JobOutbox {
     const found = Map.groupBy(await this.#outbox.of(this.#owner, ids), (entry) => entry.record);
     return records.map((record) => {
       const done = (found.get(record.id) ?? [])
-        .filter(({ status }) => status === 'ok' || (this.#skipsUnknown && status === 'unknown'))
+        .filter(({ status, decision }) => status === 'ok' || (status === 'unknown' && this.#skips(decision)))
         .map(({ first, count }) => ({ from: first, to: first + count }));
       return { record, done };
     });
@@ -152,6 +157,10 @@ export class JobOutbox {
       throw new Fenced('another worker has taken the job');
   }
 
+  #skips(decision: Decision | null): boolean {
+    return (decision ?? this.#onUnknown) === 'skip';
+  }
+
   #redacted(text: string): string {
     return this.#context.report.redacted(text);
   }
@@ -172,7 +181,7 @@ interface History {
 async function settle(outbox: Outbox, context: OperationContext, state: LoopState): Promise<void> {
   const owner = ownerOf(context);
   const settled: OutboxEntry[] = [];
-  for (const entry of await outbox.withStatus(owner, 'sent')) {
+  for (const entry of await outbox.sent(owner)) {
     const standing = state.standingOf(entry);
     if (standing === 'done') settled.push({ ...entry, status: 'ok' });
     if (standing === 'open') settled.push({ ...entry, status: 'unknown', error: NO_ANSWER });
@@ -181,15 +190,34 @@ async function settle(outbox: Outbox, context: OperationContext, state: LoopStat
   if (!(await outbox.write(owner, context, settled))) throw new Fenced('another worker has taken the job');
 }
 
-async function refuse(outbox: Outbox, context: OperationContext, count: number): Promise<never> {
-  const found = await outbox.withStatus(ownerOf(context), 'unknown', NUMBERS_SHOWN);
-  const numbers = [...new Set(found.map(({ number }) => number))].join(', ');
-  const records = count === 1 ? '1 source record' : `${count} source records`;
+/**
+ * What was said by whoever resumed the job holds for what is unknown now, and for nothing that comes to it later. Gives
+ * it where it was not followed yet.
+ */
+async function decide(outbox: Outbox, context: OperationContext): Promise<OnUnknown | undefined> {
+  const { progress, step } = context;
+  const resumed = progress.of(RESUME_NOTE) as ResumeNote | null;
+  const followed = `${step} ${RESUME_NOTE}`;
+  if (!resumed || progress.of(followed) === resumed.at) return undefined;
+  const { onUnknown, at } = resumed;
+  if (onUnknown === 'resend' || onUnknown === 'skip') {
+    if (!(await outbox.decide(ownerOf(context), context, onUnknown)))
+      throw new Fenced('another worker has taken the job');
+  }
+  if (onUnknown !== undefined) await progress.note(followed, at);
+  return onUnknown;
+}
+
+async function refuseUndecided(outbox: Outbox, context: OperationContext): Promise<void> {
+  const { count, numbers } = await outbox.undecided(ownerOf(context), NUMBERS_SHOWN);
+  if (count === 0) return;
+  const records = count === 1 ? '1 source record was' : `${count} source records were`;
+  const shown = `${numbers.join(', ')}${numbers.length === NUMBERS_SHOWN ? ', …' : ''}`;
   throw new ServiceError(
     'outcome_unknown',
-    `${records} may have been taken by the external system or not: no answer was received and committed (number ` +
-      `${numbers}${count > found.length ? ', …' : ''}). Look there, then resume the job with {"onUnknown": "skip"} if ` +
-      'they were taken, or {"onUnknown": "resend"} if not; the outbox of the job lists them',
+    `${records} sent, and whether the external system took them is not known (number ${shown}): no answer came, or ` +
+      'what it brought could not be committed. Look there, then resume the job with {"onUnknown": "skip"} if they ' +
+      'were taken, or {"onUnknown": "resend"} if not; the outbox of the job lists them',
     { path: 'request.options.onUnknown' },
   );
 }
@@ -215,6 +243,7 @@ function entryOf(
     number,
     request,
     status,
+    decision: null,
     httpStatus: answer?.status ?? null,
     responseId: answer?.responseId ?? null,
     error,

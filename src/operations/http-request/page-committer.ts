@@ -2,7 +2,7 @@ import type { ApplicationVariables } from '../../system/application-variables.ts
 import type { OperationContext } from '../operation.ts';
 import type { JobStores } from './job-stores.ts';
 import { isDone, type LoopState, type PassedOver } from './loop-state.ts';
-import type { Page } from './paged-request.ts';
+import type { Page } from './page.ts';
 import type { FileSaver } from './save-to-file.ts';
 
 interface Waiting {

@@ -1,5 +1,4 @@
-import type { HttpRequest } from '../../model/http-request.ts';
-import type { JobError, JobPage } from '../../model/job.ts';
+import type { JobError } from '../../model/job.ts';
 import type { ParsingResult } from '../../model/parsing-result.ts';
 import { readUtf8 } from '../../http/charset.ts';
 import type { HttpResponse } from '../../http/http-client.ts';
@@ -7,86 +6,22 @@ import { mayRetryFreely } from '../../http/retry.ts';
 import type { Redactor } from '../../http/redaction.ts';
 import { ScriptError, type ParsedResult, type ScriptInput } from '../../scripting/script-run.ts';
 import { HttpStatusError, jobErrorOf } from '../failure.ts';
-import type { OperationContext, PageBody } from '../operation.ts';
+import { Paused, type PageBody } from '../operation.ts';
 import { changesOf, type VariableChanges, type Variables } from '../variables.ts';
 import { redactorOf, withoutKey } from './authorization.ts';
-import type { Parts, Refusal } from './bisect.ts';
-import {
-  buildRequest,
-  configuredUrl,
-  type BuildParts,
-  type BuiltRequest,
-  type IdempotencyOf,
-} from './build-request.ts';
-import type { Exchange } from './exchange.ts';
+import { buildRequest, configuredUrl, type BuiltRequest, type IdempotencyOf } from './build-request.ts';
 import type { PreparedRequest } from './interceptors/interceptor.ts';
-import { checkResult, type PageLoad, type TableLoads } from './load-tables.ts';
-import { hashOf, LoopGuard, type LoopRounds } from './loop-guard.ts';
+import { checkResult, type PageLoad } from './load-tables.ts';
+import { hashOf, LoopGuard } from './loop-guard.ts';
 import type { RecordState } from './loop-state.ts';
+import type { Answer, FailedPage, Page, PagedRequestParts, Sending } from './page.ts';
 import { pause } from './pause.ts';
 import { responseIdOf } from './response-id.ts';
-import type { RequestScripts, ScriptContext } from './request-scripts.ts';
+import type { ScriptContext } from './request-scripts.ts';
 import { saveToFile, type FileSaver } from './save-to-file.ts';
+import { shownRequest } from './shown-request.ts';
 import type { SourceRecord } from './source-records.ts';
 import { nextUrl } from './url.ts';
-
-/** What one request brought, ready to be committed. */
-export interface Page {
-  record: SourceRecord;
-  iteration: number;
-  loads: PageLoad[];
-  changes: VariableChanges;
-  /** Which the changes belong to. */
-  variables: Variables;
-  /** The record has variables of its own. */
-  isApart: boolean;
-  /** It is to be committed in a transaction of its own. */
-  isAlone: boolean;
-  next: { url: string; why: string } | null;
-  /** The system took nothing of what was sent, and it is searched for what is at fault. */
-  refusal: Refusal | null;
-  /** Of a source record that is sent. */
-  onCommitted: (() => void) | null;
-  /** What the system calls what was made of the record. */
-  responseId: string | null;
-  /** How many requests of the record are committed with this one. */
-  requests: number;
-  /** Of a batch that is sent in parts: what is left to be sent after this page. */
-  parts: Parts | null;
-  /** For noticing a loop, should another worker go on. */
-  rounds: LoopRounds | null;
-  bytes: number;
-  /** For the page log, once the page is committed. */
-  log: Omit<JobPage, 'n' | 'hasBody'>;
-  body: PageBody | null;
-}
-
-export interface PagedRequestParts extends BuildParts {
-  config: HttpRequest;
-  context: OperationContext;
-  scripts: RequestScripts;
-  exchange: Exchange;
-  sourceProperties: Record<string, string>;
-  baseUrl: string | undefined;
-  loads: TableLoads | null;
-  saver: FileSaver | null;
-  maxResponseBytes: number;
-}
-
-/** What has to be known of each request that sends a source record, so that none is sent twice. */
-export interface Sending {
-  readonly idempotencyOf: IdempotencyOf;
-  /** Before it goes out. */
-  goesOut(): Promise<void>;
-  /** Whether it is searched for what the system refused; else the job fails. */
-  refused(error: unknown, iteration: number): Refusal | null;
-  failed(error: unknown, answer: Answer | null): void;
-}
-
-export interface Answer {
-  status: number;
-  responseId: string | null;
-}
 
 /** Which round it is, and of what. */
 interface RoundOf {
@@ -147,7 +82,8 @@ export class PagedRequest {
       if (this.#parts.context.signal.aborted) throw error;
       const page = round.refused(error);
       if (page) return { page, delayMs: 0 };
-      this.failedPages.push(round.failed(error));
+      const failed = round.failed(error);
+      if (!(error instanceof Paused)) this.failedPages.push(failed);
       throw error;
     }
   }
@@ -161,8 +97,6 @@ export class PagedRequest {
     return { variables: variables.seenWith(this.#parts.sourceProperties), dataJson };
   }
 }
-
-export type FailedPage = Pick<Page, 'log' | 'body'>;
 
 /** One request and what becomes of its response. */
 class Round {
@@ -363,10 +297,17 @@ class Round {
   #log(loads: PageLoad[], next: Page['next'], error: JobError | null): Page['log'] {
     const redactor = this.#redactor();
     const received = this.#received;
+    const { config } = this.#parts;
+    const overridden = this.#built?.overriddenParameters ?? [];
     return {
       record: this.#of.record.shownNumber,
       iteration: this.#of.iteration,
-      request: this.#shownRequest(redactor),
+      request: shownRequest(
+        this.#sent ?? this.#built?.request ?? null,
+        config.request.method,
+        overridden,
+        redactor,
+      ),
       status: received?.statusCode ?? null,
       statusMessage: received && redactor.text(received.statusMessage),
       responseHeaders: redactor.headerRecord(received?.headers ?? {}),
@@ -381,28 +322,6 @@ class Round {
       error: error && { ...error, message: redactor.text(error.message) },
     };
   }
-
-  #shownRequest(redactor: Redactor): JobPage['request'] {
-    const request = this.#sent ?? this.#built?.request;
-    const overriddenParameters = this.#built?.overriddenParameters ?? [];
-    if (!request)
-      return {
-        method: this.#parts.config.request.method,
-        url: '',
-        headers: [],
-        body: null,
-        overriddenParameters,
-      };
-    const headers = [...request.headers];
-    const values = redactor.headers(headers.map(({ name, value }) => [name, value]));
-    return {
-      method: request.method,
-      url: redactor.url(request.url),
-      headers: headers.map(({ name, setBy }, index) => ({ name, value: values[index]?.[1] ?? '', setBy })),
-      body: shownBody(request.body, redactor),
-      overriddenParameters,
-    };
-  }
 }
 
 const NO_CHANGES: VariableChanges = { application: {}, executionContext: {} };
@@ -413,11 +332,4 @@ function isSuccess(statusCode: number): boolean {
 
 function elapsed(start: number): number {
   return Math.round(performance.now() - start);
-}
-
-function shownBody(body: PreparedRequest['body'], redactor: Redactor): string | null {
-  if (body === null) return null;
-  if (typeof body !== 'string' && !(body instanceof Uint8Array)) return '(streamed)';
-  const text = typeof body === 'string' ? body : Buffer.from(body.subarray(0, BODY_SHOWN * 4)).toString();
-  return redactor.text(text).slice(0, BODY_SHOWN);
 }

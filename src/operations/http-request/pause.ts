@@ -4,6 +4,8 @@ import type { LongWaits } from './exchange.ts';
 
 /** A longer pause holds no worker: the job gives its place to others, and goes on from its checkpoint. */
 export const LONGEST_PAUSE_MS = 5_000;
+/** What it may take until a worker has a job again: nodes look for due jobs once a second. */
+const TAKEN_UP_MS = 2_000;
 
 /** Between two pages: whoever cancels the job need not wait for its end. */
 export async function pause(
@@ -27,7 +29,19 @@ export async function pause(
  */
 export function longWaits({ step, progress, report }: OperationContext, tries: number): LongWaits {
   const note = `${step} waits`;
+  const turnNote = `${step} turn`;
+  let kept = progress.of(turnNote) as number | null;
   return {
+    keptTurn() {
+      const turn = kept;
+      kept = null;
+      return turn;
+    },
+    async untilTurn(at) {
+      await progress.note(turnNote, at);
+      const seconds = Math.ceil((at - Date.now()) / 1000);
+      return new Paused(at - TAKEN_UP_MS, `the next request of this job may go out in ${seconds} s`);
+    },
     async until(waitMs) {
       const { pages } = report.stats;
       const before = progress.of(note) as { pages: number; waits: number } | null;

@@ -1,4 +1,4 @@
-/** At most so many requests in so many seconds: each request gets the next free moment. */
+/** At most so many requests of one job in so many seconds: each request gets the next free moment. */
 export class RateLimiter {
   readonly #intervalMs: number;
   readonly #now: () => number;

@@ -7,7 +7,7 @@ import type { PagedRequest } from './paged-request.ts';
 import type { Source, SourceRecord } from './source-records.ts';
 import type { SourceSender } from './source-sender.ts';
 
-export interface RecordLoopParts {
+interface RecordLoopParts {
   context: OperationContext;
   source: Source;
   state: LoopState;

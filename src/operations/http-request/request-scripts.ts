@@ -1,4 +1,6 @@
+import type { HttpRequest } from '../../model/http-request.ts';
 import type { Json } from '../../model/json.ts';
+import type { ScriptPool } from '../../scripting/script-pool.ts';
 import type { ConsoleLine, Script, ScriptRun } from '../../scripting/script-run.ts';
 import type { JobReport } from '../operation.ts';
 import type { PreparedRequest } from './interceptors/interceptor.ts';
@@ -36,6 +38,26 @@ export class RequestScripts {
 
   write(lines: readonly ConsoleLine[]): void {
     for (const { level, text } of lines) this.#report.log(level === 'log' ? 'info' : level, text);
+  }
+}
+
+/** A script that cannot be compiled fails the job before anything is sent. */
+export async function checkScripts(
+  { request, target }: HttpRequest,
+  pool: ScriptPool,
+  appId: string,
+): Promise<void> {
+  const texts: Record<string, string | undefined> = {
+    'request.url': typeof request.url === 'string' ? undefined : request.url.script,
+    'request.parameters': request.parameters,
+    'request.headers': request.headers,
+    'request.body': typeof request.body === 'object' ? request.body.script : undefined,
+    'request.interceptors': request.interceptors,
+    'target.parsingScript': target?.action === 'parse JSON' ? target.parsingScript : undefined,
+    'target.mapping': target?.action === 'parse JSON' ? target.mapping : undefined,
+  };
+  for (const [property, text] of Object.entries(texts)) {
+    if (text !== undefined) await pool.check(appId, { property, text });
   }
 }
 

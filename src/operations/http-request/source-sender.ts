@@ -20,7 +20,8 @@ import type { PageLoad } from './load-tables.ts';
 import type { JobStores } from './job-stores.ts';
 import type { LoopState, RecordState } from './loop-state.ts';
 import { JobOutbox, type RecordToSend, type Sent } from './outbox.ts';
-import type { Answer, Page, PagedRequest, Sending } from './paged-request.ts';
+import type { Answer, Page, Sending } from './page.ts';
+import type { PagedRequest } from './paged-request.ts';
 import { rejectLoad, rejectTableName, type RejectTable } from './reject-table.ts';
 import type { SourceRecord } from './source-records.ts';
 

@@ -4,11 +4,13 @@ import { access } from './0001-access.ts';
 import { jobs } from './0002-jobs.ts';
 import { jobLife } from './0003-job-life.ts';
 import { schedules } from './0004-schedules.ts';
+import { outbox } from './0005-outbox.ts';
+import { rateBudgets } from './0006-rate-budgets.ts';
 
 export type Migration = (schema: SchemaModule, capabilities: Capabilities) => Promise<void>;
 
 /** Forward only: a migration that has landed is never changed, the next one is added below it. */
-const migrations: readonly Migration[] = [access, jobs, jobLife, schedules];
+const migrations: readonly Migration[] = [access, jobs, jobLife, schedules, outbox, rateBudgets];
 
 /** Any number will do that no other program takes in the same database. */
 const POSTGRES_LOCK = 4_011_952_330;
