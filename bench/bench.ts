@@ -3,9 +3,10 @@ import { parseArgs } from 'node:util';
 import type { BenchOptions, Part } from './part.ts';
 import { describeEnvironment, markdown, save } from './report.ts';
 import { download } from './download/download.ts';
+import { queues } from './queues/queues.ts';
 import { tokens } from './tokens/tokens.ts';
 
-const parts: readonly Part[] = [tokens, download];
+const parts: readonly Part[] = [tokens, download, queues];
 
 const options = {
   rounds: { type: 'string', default: '5' },

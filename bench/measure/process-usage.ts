@@ -5,6 +5,15 @@ const TICKS_PER_SECOND = 100;
 const USER_TIME = 11;
 const SYSTEM_TIME = 12;
 
+/** It ends, or its parent has not asked yet how it ended: its memory is gone. */
+export class ProcessEnded extends Error {
+  override readonly name = 'ProcessEnded';
+
+  constructor(pid: number) {
+    super(`the process ${pid} has ended`);
+  }
+}
+
 /** CPU seconds of a process with all its threads, since its start. */
 export async function cpuSeconds(pid: number): Promise<number> {
   const stat = await readProcess(pid, 'stat');
@@ -16,7 +25,7 @@ export async function cpuSeconds(pid: number): Promise<number> {
 /** The most memory that a process ever had resident. */
 export async function peakMemoryMib(pid: number): Promise<number> {
   const kib = /^VmHWM:\s+(\d+) kB$/m.exec(await readProcess(pid, 'status'))?.[1];
-  if (kib === undefined) throw new Error('the system does not tell the peak memory of a process');
+  if (kib === undefined) throw new ProcessEnded(pid);
   return Number(kib) / 1024;
 }
 
