@@ -9,8 +9,16 @@ export interface Database<T> {
   /** What a person may be told of where it is; never with a password. */
   readonly place: string;
   readonly query: Kysely<T>;
+  /** One statement of the database's own SQL, outside of any transaction. See prepared.ts. */
+  run<Row>(sql: string, parameters: readonly unknown[]): Promise<Outcome<Row>>;
   readonly capabilities: Capabilities;
   close(): Promise<void>;
+}
+
+/** Of one statement: the rows that it gave, and how many it changed. */
+export interface Outcome<Row = unknown> {
+  readonly rows: Row[];
+  readonly changes: number;
 }
 
 export interface Capabilities {
@@ -56,8 +64,11 @@ export function isUnavailable(error: unknown): boolean {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };
   if (typeof errcode === 'number') return SQLITE_UNAVAILABLE.has(errcode & 0xff);
   if (typeof code === 'string') {
-    // PostgreSQL's classes 08 (connection), 53 (resources), 57P (shutdown and the like).
-    return NETWORK_FAILURES.has(code) || /^(?:08|53|57P)/.test(code);
+    // PostgreSQL's classes 08 (connection), 53 (resources), 57P (shutdown and the like); 25P03: this process was
+    // stopped within a transaction, which was ended meanwhile.
+    return NETWORK_FAILURES.has(code) || /^(?:08|53|57P|25P03)/.test(code);
   }
-  return /^(?:Connection terminated|timeout exceeded when trying to connect)/.test(error.message);
+  return /^(?:Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect)/.test(
+    error.message,
+  );
 }

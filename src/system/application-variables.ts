@@ -22,6 +22,16 @@ export class ApplicationVariables {
     return Object.fromEntries(rows.map(({ name, value }) => [name, JSON.parse(value) as Json]));
   }
 
+  async get(appId: string, name: string): Promise<{ name: string; value: Json } | null> {
+    const row = await this.#database.query
+      .selectFrom('variable')
+      .select('value')
+      .where('app_id', '=', appId)
+      .where('name', '=', name)
+      .executeTakeFirst();
+    return row ? { name, value: JSON.parse(row.value) as Json } : null;
+  }
+
   async list(appId: string, { after = '', limit }: KeysetAsk): Promise<{ name: string; value: Json }[]> {
     const rows = await this.#database.query
       .selectFrom('variable')

@@ -4,6 +4,7 @@ import { isUniqueViolation, type Database } from '../database/database.ts';
 import { prepared } from '../database/prepared.ts';
 import type { Client, ClientChange, GrantType, IssuedClient, NewClient, Role } from '../model/access.ts';
 import { ServiceError } from '../model/errors.ts';
+import type { BearerTokens } from './bearer-tokens.ts';
 import type { Records } from './records.ts';
 import type { SecretHashing } from './secret-hashing.ts';
 
@@ -22,12 +23,19 @@ export interface ClientCredentials {
 export class Clients {
   readonly #database: Database<Records>;
   readonly #hashing: SecretHashing;
+  readonly #bearerTokens: BearerTokens;
   readonly #now: () => number;
   readonly #findCredentials: ReturnType<typeof prepareFindCredentials>;
 
-  constructor(database: Database<Records>, hashing: SecretHashing, now: () => number = Date.now) {
+  constructor(
+    database: Database<Records>,
+    hashing: SecretHashing,
+    bearerTokens: BearerTokens,
+    now: () => number,
+  ) {
     this.#database = database;
     this.#hashing = hashing;
+    this.#bearerTokens = bearerTokens;
     this.#now = now;
     this.#findCredentials = prepareFindCredentials(database);
   }
@@ -106,12 +114,12 @@ export class Clients {
       ...(applications !== undefined && { applications: applications && JSON.stringify(applications) }),
     };
     if (Object.keys(set).length > 0) {
-      await this.#database.query
+      const update = this.#database.query
         .updateTable('client')
         .set(set)
         .where('client_id', '=', clientId)
-        .where('revoked_at', 'is', null)
-        .execute();
+        .where('revoked_at', 'is', null);
+      await this.#bearerTokens.forgetAfter(update.execute());
     }
     return this.get(clientId);
   }
@@ -162,17 +170,17 @@ export class Clients {
 
   /** All its tokens end with it: a token is valid only while its client is. */
   async revoke(clientId: string): Promise<void> {
-    const { numUpdatedRows } = await this.#database.query
+    const update = this.#database.query
       .updateTable('client')
       .set({ revoked_at: this.#now() })
       .where('client_id', '=', clientId)
-      .where('revoked_at', 'is', null)
-      .executeTakeFirst();
+      .where('revoked_at', 'is', null);
+    const { numUpdatedRows } = await this.#bearerTokens.forgetAfter(update.executeTakeFirst());
     if (numUpdatedRows === 0n) throw notFound(clientId);
   }
 
   async credentials(clientId: string): Promise<ClientCredentials | null> {
-    const rows = await this.#findCredentials(clientId);
+    const { rows } = await this.#findCredentials(clientId);
     const [first] = rows;
     if (!first) return null;
     return {
@@ -226,8 +234,9 @@ export class Clients {
   }
 }
 
-function prepareFindCredentials({ query }: Database<Records>) {
-  return prepared(query, 1, (clientId: string) =>
+function prepareFindCredentials(database: Database<Records>) {
+  const { query } = database;
+  return prepared(database, 1, (clientId: string) =>
     query
       .selectFrom('client')
       .leftJoin('client_secret', 'client_secret.client_id', 'client.client_id')

@@ -4,7 +4,7 @@ import type { Database } from '../database/database.ts';
 import type { Records } from './records.ts';
 
 /** What people define in an application, each kind with its own names. */
-export type DefinitionKind = 'source' | 'model' | 'request';
+export type DefinitionKind = 'source' | 'model' | 'request' | 'scenario';
 
 export type Change = 'created' | 'changed' | 'unchanged';
 
@@ -19,7 +19,7 @@ export interface KeysetAsk {
   limit: number;
 }
 
-/** Sources, models and saved requests as JSON. The schema of each kind is checked before it comes here. */
+/** Sources, models, saved requests and scenarios as JSON. The schema of each kind is checked before it comes here. */
 export class Definitions {
   readonly #database: Database<Records>;
   readonly #now: () => number;

@@ -1,3 +1,4 @@
+import type { Scenario } from '../model/scenario.ts';
 import type { Model } from '../model/table.ts';
 import type { Change, DefinitionKind, Definitions, KeysetAsk } from './definitions.ts';
 import type { Sources } from './sources.ts';
@@ -7,6 +8,7 @@ export interface SavedDefinitions {
   sources: Sources;
   models: DefinitionsOfKind<Model>;
   requests: DefinitionsOfKind<{ name: string }>;
+  scenarios: DefinitionsOfKind<Scenario>;
 }
 
 export function savedDefinitions(definitions: Definitions, sources: Sources): SavedDefinitions {
@@ -14,6 +16,7 @@ export function savedDefinitions(definitions: Definitions, sources: Sources): Sa
     sources,
     models: new DefinitionsOfKind(definitions, 'model'),
     requests: new DefinitionsOfKind(definitions, 'request'),
+    scenarios: new DefinitionsOfKind(definitions, 'scenario'),
   };
 }
 

@@ -1,6 +1,7 @@
-import { sql, type Insertable } from 'kysely';
+import { sql, type Insertable, type Selectable, type Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { prepared } from '../database/prepared.ts';
+import type { GrantType } from '../model/access.ts';
 import type { Records } from './records.ts';
 
 /** The columns that a new pair fills; the others are null. */
@@ -19,17 +20,20 @@ export const insertColumns = [
   'ends_at',
 ] as const;
 
-export function prepareInsert({ query }: Database<Records>) {
-  return prepared<unknown[], unknown>(query, insertColumns.length, (...values) => {
+export function prepareInsert(database: Database<Records>) {
+  const { query } = database;
+  return prepared<unknown[], unknown>(database, insertColumns.length, (...values) => {
     const record = Object.fromEntries(insertColumns.map((column, index) => [column, values[index]]));
     return query.insertInto('token').values(record as unknown as Insertable<Records['token']>);
   });
 }
 
-export function prepareInsertIfUnchanged({ query, capabilities }: Database<Records>) {
+/** Changes one row, or none: what the client, its secret and its grants must be is not so any more. */
+export function prepareInsertIfUnchanged(database: Database<Records>) {
+  const { query, capabilities } = database;
   const count = insertColumns.length + 3;
   const bigint = sql.raw(capabilities.bigint);
-  return prepared<unknown[], { pair_id: string }>(query, count, (...values) => {
+  return prepared<unknown[], unknown>(database, count, (...values) => {
     const [clientId, secretId, grants] = values.slice(insertColumns.length) as [string, string, string];
     // In a select list PostgreSQL takes every parameter for text.
     const selected = insertColumns.map((column, index) => {
@@ -48,19 +52,20 @@ export function prepareInsertIfUnchanged({ query, capabilities }: Database<Recor
           .where('client.revoked_at', 'is', null)
           .where('client.grants', '=', grants)
           .where('client_secret.secret_id', '=', secretId),
-      )
-      .returning('pair_id');
+      );
   });
 }
 
-export function prepareFindPrincipal({ query }: Database<Records>) {
-  return prepared(query, 3, (pairId: string, accessHash: string, now: number) =>
+export function prepareFindPrincipal(database: Database<Records>) {
+  const { query } = database;
+  return prepared(database, 3, (pairId: string, accessHash: string, now: number) =>
     query
       .selectFrom('token')
       .innerJoin('client', 'client.client_id', 'token.client_id')
       .leftJoin('user', 'user.user_id', 'token.user_id')
       .select([
         'token.client_id',
+        'token.access_expires_at',
         'client.role as client_role',
         'client.applications',
         'user.username',
@@ -74,4 +79,33 @@ export function prepareFindPrincipal({ query }: Database<Records>) {
       .where('client.revoked_at', 'is', null)
       .where('user.disabled_at', 'is', null),
   );
+}
+
+export async function revokeFamily(
+  transaction: Transaction<Records>,
+  familyId: string,
+  now: number,
+): Promise<void> {
+  await transaction
+    .updateTable('token')
+    .set({ revoked_at: now })
+    .where('family_id', '=', familyId)
+    .where('revoked_at', 'is', null)
+    .execute();
+}
+
+/** The grants of the token's client; null when client or user is no longer active. */
+export async function grantsOfActiveOwner(
+  transaction: Transaction<Records>,
+  token: Pick<Selectable<Records['token']>, 'client_id' | 'user_id'>,
+): Promise<readonly GrantType[] | null> {
+  const client = await transaction
+    .selectFrom('client')
+    .leftJoin('user', (join) => join.on('user.user_id', '=', token.user_id))
+    .select('client.grants')
+    .where('client.client_id', '=', token.client_id)
+    .where('client.revoked_at', 'is', null)
+    .where('user.disabled_at', 'is', null)
+    .executeTakeFirst();
+  return client ? (JSON.parse(client.grants) as GrantType[]) : null;
 }

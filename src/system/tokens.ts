@@ -1,13 +1,15 @@
 import { sql, type Insertable, type Selectable, type Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
-import type { GrantType, Principal, Role } from '../model/access.ts';
+import type { GrantType } from '../model/access.ts';
 import { ACCESS_TOKEN_SECONDS } from '../model/token.ts';
+import type { BearerTokens } from './bearer-tokens.ts';
 import type { Records } from './records.ts';
 import {
+  grantsOfActiveOwner,
   insertColumns,
-  prepareFindPrincipal,
   prepareInsert,
   prepareInsertIfUnchanged,
+  revokeFamily,
 } from './token-queries.ts';
 import { hashOf, newPairId, newToken, parseToken, type ParsedToken } from './token-text.ts';
 
@@ -51,18 +53,23 @@ const SWEEP_STEP = 1_000;
 export class Tokens {
   readonly #database: Database<Records>;
   readonly #settings: TokenSettings;
+  readonly #bearerTokens: BearerTokens;
   readonly #now: () => number;
   readonly #insert: ReturnType<typeof prepareInsert>;
   readonly #insertIfUnchanged: ReturnType<typeof prepareInsertIfUnchanged>;
-  readonly #findPrincipal: ReturnType<typeof prepareFindPrincipal>;
 
-  constructor(database: Database<Records>, settings: TokenSettings, now: () => number = Date.now) {
+  constructor(
+    database: Database<Records>,
+    settings: TokenSettings,
+    bearerTokens: BearerTokens,
+    now: () => number,
+  ) {
     this.#database = database;
     this.#settings = settings;
+    this.#bearerTokens = bearerTokens;
     this.#now = now;
     this.#insert = prepareInsert(database);
     this.#insertIfUnchanged = prepareInsertIfUnchanged(database);
-    this.#findPrincipal = prepareFindPrincipal(database);
   }
 
   /** The first pair of a new family. */
@@ -79,8 +86,8 @@ export class Tokens {
   async issueIfUnchanged({ clientId, secretId, grants }: VerifiedClient): Promise<TokenPair | null> {
     const { pair, record } = this.#firstPair(clientId, null);
     const values = insertColumns.map((column) => record[column]);
-    const issued = await this.#insertIfUnchanged(...values, clientId, secretId, JSON.stringify(grants));
-    return issued.length > 0 ? pair : null;
+    const { changes } = await this.#insertIfUnchanged(...values, clientId, secretId, JSON.stringify(grants));
+    return changes > 0 ? pair : null;
   }
 
   #firstPair(clientId: string, userId: string | null) {
@@ -106,48 +113,44 @@ export class Tokens {
   async refresh(refreshToken: string, expectedClientId?: string): Promise<RefreshOutcome> {
     const parsed = parseToken(refreshToken);
     if (parsed?.kind !== 'refresh') return 'invalid';
-    return this.#database.query.transaction().execute(async (transaction) => {
-      const token = await this.#lockFamilyOf(transaction, parsed);
-      if (!token) return 'invalid';
-      if (expectedClientId !== undefined && token.client_id !== expectedClientId) return 'invalid';
-      const now = this.#now();
-      if (token.revoked_at !== null || token.refresh_expires_at <= now) return 'invalid';
-      const grants = await grantsOfActiveOwner(transaction, token);
-      if (!grants) return 'invalid';
-      if (!grants.includes('refresh_token')) return 'grant_not_allowed';
-
-      if (token.superseded_at !== null) {
-        if (!this.#withinGrace(token.superseded_at, now))
-          await revokeFamily(transaction, token.family_id, now);
-        return 'invalid';
-      }
-      if (token.spent_at !== null && !(await this.#supersedeSuccessor(transaction, token, now))) {
-        await revokeFamily(transaction, token.family_id, now);
-        return 'invalid';
-      }
-      await transaction
-        .updateTable('token')
-        .set({ spent_at: token.spent_at ?? now })
-        .where('pair_id', '=', token.pair_id)
-        .execute();
-      const successor = this.#newPair(newPairId(now), now, { ...token, parent_id: token.pair_id });
-      await transaction.insertInto('token').values(successor.record).execute();
-      return successor.pair;
-    });
+    // Only what was used before can end other tokens; a first use, which is the rule, leaves all as it was.
+    let usedBefore = false;
+    try {
+      return await this.#database.query.transaction().execute(async (transaction) => {
+        const token = await this.#lockFamilyOf(transaction, parsed);
+        if (!token) return 'invalid';
+        if (expectedClientId !== undefined && token.client_id !== expectedClientId) return 'invalid';
+        usedBefore = token.spent_at !== null || token.superseded_at !== null;
+        return this.#successor(transaction, token);
+      });
+    } finally {
+      if (usedBefore) this.#bearerTokens.forget();
+    }
   }
 
-  /** Who a valid access token stands for. */
-  async principal(accessToken: string): Promise<Principal | null> {
-    const parsed = parseToken(accessToken);
-    if (parsed?.kind !== 'access') return null;
-    const [row] = await this.#findPrincipal(parsed.pairId, parsed.hash, this.#now());
-    if (!row) return null;
-    return {
-      clientId: row.client_id,
-      username: row.username,
-      role: (row.user_role ?? row.client_role) as Role,
-      applications: row.applications === null ? null : (JSON.parse(row.applications) as string[]),
-    };
+  async #successor(transaction: Transaction<Records>, token: TokenRecord): Promise<RefreshOutcome> {
+    const now = this.#now();
+    if (token.revoked_at !== null || token.refresh_expires_at <= now) return 'invalid';
+    const grants = await grantsOfActiveOwner(transaction, token);
+    if (!grants) return 'invalid';
+    if (!grants.includes('refresh_token')) return 'grant_not_allowed';
+
+    if (token.superseded_at !== null) {
+      if (!this.#withinGrace(token.superseded_at, now)) await revokeFamily(transaction, token.family_id, now);
+      return 'invalid';
+    }
+    if (token.spent_at !== null && !(await this.#supersedeSuccessor(transaction, token, now))) {
+      await revokeFamily(transaction, token.family_id, now);
+      return 'invalid';
+    }
+    await transaction
+      .updateTable('token')
+      .set({ spent_at: token.spent_at ?? now })
+      .where('pair_id', '=', token.pair_id)
+      .execute();
+    const successor = this.#newPair(newPairId(now), now, { ...token, parent_id: token.pair_id });
+    await transaction.insertInto('token').values(successor.record).execute();
+    return successor.pair;
   }
 
   /** RFC 7662: what is known of a token, if it is valid. */
@@ -180,7 +183,7 @@ export class Tokens {
     const parsed = parseToken(token);
     if (!parsed) return;
     const now = this.#now();
-    await this.#database.query.transaction().execute(async (transaction) => {
+    const change = this.#database.query.transaction().execute(async (transaction) => {
       const found = await this.#lockFamilyOf(transaction, parsed);
       if (found?.client_id !== clientId) return;
       if (parsed.kind === 'refresh') {
@@ -193,6 +196,7 @@ export class Tokens {
         .where('pair_id', '=', found.pair_id)
         .execute();
     });
+    await this.#bearerTokens.forgetAfter(change);
   }
 
   /** Deletes what has ended, in small steps; says how many pairs that were. */
@@ -284,29 +288,4 @@ export class Tokens {
     };
     return { pair, record };
   }
-}
-
-async function revokeFamily(transaction: Transaction<Records>, familyId: string, now: number): Promise<void> {
-  await transaction
-    .updateTable('token')
-    .set({ revoked_at: now })
-    .where('family_id', '=', familyId)
-    .where('revoked_at', 'is', null)
-    .execute();
-}
-
-/** The grants of the token's client; null when client or user is no longer active. */
-async function grantsOfActiveOwner(
-  transaction: Transaction<Records>,
-  token: TokenRecord,
-): Promise<readonly GrantType[] | null> {
-  const client = await transaction
-    .selectFrom('client')
-    .leftJoin('user', (join) => join.on('user.user_id', '=', token.user_id))
-    .select('client.grants')
-    .where('client.client_id', '=', token.client_id)
-    .where('client.revoked_at', 'is', null)
-    .where('user.disabled_at', 'is', null)
-    .executeTakeFirst();
-  return client ? (JSON.parse(client.grants) as GrantType[]) : null;
 }

@@ -3,6 +3,7 @@ import type { Selectable } from 'kysely';
 import { isUniqueViolation, type Database } from '../database/database.ts';
 import type { NewUser, Role, User, UserChange } from '../model/access.ts';
 import { ServiceError } from '../model/errors.ts';
+import type { BearerTokens } from './bearer-tokens.ts';
 import type { Records } from './records.ts';
 import type { SecretHashing } from './secret-hashing.ts';
 
@@ -16,11 +17,18 @@ export interface UserCredentials {
 export class Users {
   readonly #database: Database<Records>;
   readonly #hashing: SecretHashing;
+  readonly #bearerTokens: BearerTokens;
   readonly #now: () => number;
 
-  constructor(database: Database<Records>, hashing: SecretHashing, now: () => number = Date.now) {
+  constructor(
+    database: Database<Records>,
+    hashing: SecretHashing,
+    bearerTokens: BearerTokens,
+    now: () => number,
+  ) {
     this.#database = database;
     this.#hashing = hashing;
+    this.#bearerTokens = bearerTokens;
     this.#now = now;
   }
 
@@ -67,7 +75,8 @@ export class Users {
       ...(disabled !== undefined && { disabled_at: disabled ? this.#now() : null }),
     };
     if (Object.keys(set).length > 0) {
-      await this.#database.query.updateTable('user').set(set).where('username', '=', username).execute();
+      const update = this.#database.query.updateTable('user').set(set).where('username', '=', username);
+      await this.#bearerTokens.forgetAfter(update.execute());
     }
     return this.get(username);
   }
@@ -75,7 +84,7 @@ export class Users {
   /** The user's tokens end, too: whoever knew the old password may hold some. */
   async setPassword(username: string, password: string): Promise<void> {
     const argon2 = await this.#hashing.hash(password);
-    await this.#database.query.transaction().execute(async (transaction) => {
+    const change = this.#database.query.transaction().execute(async (transaction) => {
       const user = await transaction
         .updateTable('user')
         .set({ argon2 })
@@ -90,6 +99,7 @@ export class Users {
         .where('revoked_at', 'is', null)
         .execute();
     });
+    await this.#bearerTokens.forgetAfter(change);
   }
 
   async credentials(username: string): Promise<UserCredentials | null> {

@@ -1,9 +1,10 @@
 import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
-import type { Database } from '../database.ts';
+import type { Database, Outcome } from '../database.ts';
 
 const CONNECTIONS = 10;
 const CONNECT_TIMEOUT_MS = 5_000;
+const IDLE_IN_TRANSACTION_MS = 10_000;
 
 /** All tables of the service stand in a schema of their own, so that data may share the database. */
 const SCHEMA = 'millrace';
@@ -15,6 +16,8 @@ export function openPostgres<T>(url: string, onIdleError: (error: Error) => void
     max: CONNECTIONS,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
+    // A process that is stopped within a transaction must not hold its rows when another one takes over its jobs.
+    idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
     application_name: 'millrace',
     types: { getTypeParser },
   });
@@ -24,8 +27,15 @@ export function openPostgres<T>(url: string, onIdleError: (error: Error) => void
     kind: 'postgres',
     place: withoutPassword(url),
     query: kysely.withSchema(SCHEMA),
+    run: async <Row>(sql: string, parameters: readonly unknown[]): Promise<Outcome<Row>> => {
+      const { rows, rowCount } = await pool.query(sql, [...parameters]);
+      return { rows: rows as Row[], changes: rowCount ?? 0 };
+    },
     capabilities: { concurrentTransactions: true, tableSuffix: '', bigint: 'bigint', blob: 'bytea' },
-    close: () => kysely.destroy(),
+    close: async () => {
+      await kysely.destroy();
+      if (!pool.ending) await pool.end(); // Kysely leaves alone what was never used through it
+    },
   };
 }
 

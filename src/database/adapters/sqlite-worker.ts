@@ -6,7 +6,8 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
 import { parentPort, workerData } from 'node:worker_threads';
 
 export interface Statement {
-  sql: string;
+  /** null: the same as of the statement before it, so that a group of tokens carries the text once. */
+  sql: string | null;
   parameters: readonly unknown[];
 }
 
@@ -19,8 +20,13 @@ export interface WorkerRequest {
   statements: Statement[];
 }
 
-export type StatementOutcome =
-  { rows: unknown[]; changes: number | bigint } | { error: string; errcode: number | undefined };
+/** The rows, or how many rows were changed, or what went wrong: what is not there need not be copied. */
+export type StatementOutcome = unknown[] | number | StatementFailure;
+
+export interface StatementFailure {
+  error: string;
+  errcode: number | undefined;
+}
 
 const BUSY_TIMEOUT_MS = 5_000;
 const PREPARED_STATEMENTS = 500;
@@ -49,13 +55,13 @@ port.on('message', (request: WorkerRequest | 'close') => {
     port.close();
     return;
   }
-  port.postMessage(request.mode === 'group' ? runGroup(request.statements) : request.statements.map(run));
+  port.postMessage(request.mode === 'group' ? runGroup(request.statements) : runAll(request.statements));
 });
 
 function runGroup(statements: Statement[]): StatementOutcome[] {
   try {
     database.exec('BEGIN IMMEDIATE');
-    const outcomes = statements.map(run);
+    const outcomes = runAll(statements);
     database.exec('COMMIT');
     return outcomes;
   } catch (error) {
@@ -65,12 +71,19 @@ function runGroup(statements: Statement[]): StatementOutcome[] {
   }
 }
 
-function run({ sql, parameters }: Statement): StatementOutcome {
+function runAll(statements: Statement[]): StatementOutcome[] {
+  let last = '';
+  return statements.map(({ sql, parameters }) => {
+    last = sql ?? last;
+    return run(last, parameters);
+  });
+}
+
+function run(sql: string, parameters: readonly unknown[]): StatementOutcome {
   try {
     const { statement, returnsRows } = prepare(sql);
     const values = parameters as SQLInputValue[];
-    if (returnsRows) return { rows: statement.all(...values), changes: 0 };
-    return { rows: [], changes: statement.run(...values).changes };
+    return returnsRows ? statement.all(...values) : Number(statement.run(...values).changes);
   } catch (error) {
     return failure(error);
   }
@@ -87,7 +100,7 @@ function prepare(sql: string): Prepared {
   return found;
 }
 
-function failure(error: unknown): StatementOutcome {
+function failure(error: unknown): StatementFailure {
   const { message, errcode } = error as { message: string; errcode?: number };
   return { error: message, errcode };
 }

@@ -9,8 +9,8 @@ import {
   type Driver,
   type QueryResult,
 } from 'kysely';
-import { DatabaseUnavailable, type Database } from '../database.ts';
-import type { Statement, StatementOutcome, WorkerRequest } from './sqlite-worker.ts';
+import { DatabaseUnavailable, type Database, type Outcome } from '../database.ts';
+import type { StatementOutcome, WorkerRequest } from './sqlite-worker.ts';
 
 export function openSqlite<T>(file: string): Database<T> {
   const driver = new SqliteDriver(file);
@@ -26,8 +26,13 @@ export function openSqlite<T>(file: string): Database<T> {
     kind: 'sqlite',
     place: file,
     query: kysely,
+    run: <Row>(sql: string, parameters: readonly unknown[]) =>
+      driver.run(sql, parameters) as Promise<Outcome<Row>>,
     capabilities: { concurrentTransactions: false, tableSuffix: 'strict', bigint: 'integer', blob: 'blob' },
-    close: () => kysely.destroy(),
+    close: async () => {
+      await kysely.destroy();
+      await driver.destroy(); // Kysely leaves alone what was never used through it
+    },
   };
 }
 
@@ -48,8 +53,10 @@ class SqliteError extends Error {
 }
 
 interface QueuedStatement {
-  statement: Statement;
-  settle: (outcome: StatementOutcome | undefined) => void;
+  sql: string;
+  parameters: readonly unknown[];
+  resolve: (outcome: Outcome) => void;
+  reject: (error: Error) => void;
 }
 
 /**
@@ -125,16 +132,23 @@ class SqliteDriver implements Driver {
   }
 
   /** Outside of a transaction: waits for its turn and shares a commit with its neighbours. */
-  enqueue(statement: Statement): Promise<StatementOutcome | undefined> {
-    return new Promise((settle) => {
-      this.#statements.push({ statement, settle });
+  run(sql: string, parameters: readonly unknown[]): Promise<Outcome> {
+    return new Promise((resolve, reject) => {
+      this.#statements.push({ sql, parameters, resolve, reject });
       // In a microtask, so that all statements of one turn of the event loop go together.
       queueMicrotask(() => this.#pump());
     });
   }
 
   /** Inside a transaction: nothing else is under way. */
-  send(request: WorkerRequest): Promise<StatementOutcome[]> {
+  async runInTransaction(sql: string, parameters: readonly unknown[]): Promise<Outcome> {
+    const [outcome] = await this.#send({ mode: 'single', statements: [{ sql, parameters }] });
+    const result = this.#resultOf(outcome);
+    if (result instanceof Error) throw result;
+    return result;
+  }
+
+  #send(request: WorkerRequest): Promise<StatementOutcome[]> {
     return new Promise((settle) => {
       this.#underWay = settle;
       if (this.#failure) this.#settleAsFailed();
@@ -159,10 +173,16 @@ class SqliteDriver implements Driver {
   #sendGroup(): void {
     this.#transactionsTurn = true;
     const group = this.#statements.splice(0);
-    const statements = group.map((queued) => queued.statement);
-    const mode = group.every(({ statement }) => isRead(statement)) ? 'single' : 'group';
-    void this.send({ mode, statements }).then((outcomes) => {
-      for (const [index, queued] of group.entries()) queued.settle(outcomes[index]);
+    const mode = group.every(isRead) ? 'single' : 'group';
+    const statements = group.map(({ sql, parameters }, index) => {
+      return { sql: sql === group[index - 1]?.sql ? null : sql, parameters };
+    });
+    void this.#send({ mode, statements }).then((outcomes) => {
+      for (const [index, { resolve, reject }] of group.entries()) {
+        const result = this.#resultOf(outcomes[index]);
+        if (result instanceof Error) reject(result);
+        else resolve(result);
+      }
     });
   }
 
@@ -184,13 +204,18 @@ class SqliteDriver implements Driver {
     settle?.([]);
   }
 
-  /** The outcome of a statement whose thread ended before it answered. */
-  lost(): Error {
-    return new DatabaseUnavailable(`the database is not available: ${this.#failure?.message}`);
+  /** undefined: the thread ended before it answered. */
+  #resultOf(outcome: StatementOutcome | undefined): Outcome | Error {
+    if (outcome === undefined) {
+      return new DatabaseUnavailable(`the database is not available: ${this.#failure?.message}`);
+    }
+    if (typeof outcome === 'number') return { rows: [], changes: outcome };
+    if (Array.isArray(outcome)) return { rows: outcome, changes: 0 };
+    return new SqliteError(outcome.error, outcome.errcode);
   }
 }
 
-function isRead({ sql }: Statement): boolean {
+function isRead({ sql }: QueuedStatement): boolean {
   return sql.startsWith('select ');
 }
 
@@ -203,13 +228,10 @@ class SqliteConnection implements DatabaseConnection {
   }
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-    const statement = { sql, parameters };
-    const outcome = this.inTransaction
-      ? (await this.#driver.send({ mode: 'single', statements: [statement] }))[0]
-      : await this.#driver.enqueue(statement);
-    if (!outcome) throw this.#driver.lost();
-    if ('error' in outcome) throw new SqliteError(outcome.error, outcome.errcode);
-    return { rows: outcome.rows as R[], numAffectedRows: BigInt(outcome.changes) };
+    const { rows, changes } = this.inTransaction
+      ? await this.#driver.runInTransaction(sql, parameters)
+      : await this.#driver.run(sql, parameters);
+    return { rows: rows as R[], numAffectedRows: BigInt(changes) };
   }
 
   // oxlint-disable-next-line require-yield -- the records are read in keyset pages, never streamed
