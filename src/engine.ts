@@ -3,16 +3,15 @@ import { randomUUID } from 'node:crypto';
 import { link, mkdir, readFile, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import { ApplicationData } from './application-data.ts';
+import type { ApplicationData } from './application-data.ts';
 import { openPostgres } from './database/adapters/postgres.ts';
 import { openSqlite } from './database/adapters/sqlite.ts';
 import type { Database } from './database/database.ts';
-import { openFolder } from './files/adapters/folder.ts';
 import { HttpClient } from './http/http-client.ts';
 import { EmbeddedQueue } from './jobs/adapters/embedded-queue.ts';
 import { PgBossQueue } from './jobs/adapters/pg-boss-queue.ts';
 import { PostgresSignals } from './jobs/adapters/postgres-signals.ts';
-import { JobCleaner, type EndedJob, type Leftovers } from './jobs/job-cleaner.ts';
+import { JobCleaner } from './jobs/job-cleaner.ts';
 import { JobRunner } from './jobs/job-runner.ts';
 import { JobWorker } from './jobs/job-worker.ts';
 import { checkOperationBy } from './jobs/operation-check.ts';
@@ -20,25 +19,22 @@ import { OperationSecrets } from './jobs/operation-secrets.ts';
 import { nameOfProcess, type JobQueue } from './jobs/queue.ts';
 import { Scheduler } from './jobs/scheduler.ts';
 import { LocalSignals, type JobSignals } from './jobs/signals.ts';
-import { isPostgres, type TableSource } from './model/source.ts';
 import { OAuthTokens } from './operations/http-request/authorization.ts';
-import { SOURCES_NOTE } from './operations/http-request/job-stores.ts';
 import { HttpRequestOperation } from './operations/http-request/http-request.ts';
 import { extendRequest } from './operations/http-request/interceptors/extend-request.ts';
 import { InterceptorRegistry } from './operations/http-request/interceptors/interceptor.ts';
 import { signWithCloudSigV4 } from './operations/http-request/interceptors/sign-with-cloud-sig-v4.ts';
+import { SourceLimits } from './operations/http-request/source-turns.ts';
 import { RunScenarioOperation, type CheckScenario } from './operations/run-scenario/run-scenario.ts';
 import { OperationRegistry } from './operations/registry.ts';
 import { ScriptPool } from './scripting/script-pool.ts';
 import type { ScriptLimits } from './scripting/script-limits.ts';
 import type { Settings } from './settings.ts';
 import { MasterKeys, readOrCreateKeyFile } from './system/master-key.ts';
+import { RateBudgets } from './system/rate-budgets.ts';
 import type { Records } from './system/records.ts';
+import { openStores, type Stores } from './stores.ts';
 import { openSystem, type System } from './system/system.ts';
-import { openMariadbTables } from './tables/adapters/mariadb.ts';
-import { openPostgresTables } from './tables/adapters/postgres.ts';
-import { openSqliteTables } from './tables/adapters/sqlite.ts';
-import type { TableStore } from './tables/table-store.ts';
 
 export async function openRecords(settings: Settings, logger: Logger): Promise<System> {
   const database = await openDatabase(settings, logger);
@@ -91,22 +87,21 @@ export async function openEngine(
       logger[level](detail, message),
     );
     const client = new HttpClient({ allowPrivate: mayReachPrivateAddresses(settings) });
-    const places: ApplicationData = new ApplicationData({
-      folder: settings.data,
+    const stores: Stores = openStores({
+      settings,
       sources: system.saved.sources,
-      openLocal: (_appId, folder) => openSqliteTables(join(folder, 'local.sqlite')),
-      openDefined: openDefinedTables,
-      openFiles: openFolder,
+      logger,
       isBusy: (appId) => runner.isBusy(appId),
       now,
     });
+    const { places, leftovers } = stores;
     const { operations, checkScenario } = openOperations({ system, scripts, client, places, settings, now });
     const secrets = new OperationSecrets(system.secrets);
     const cleaner = new JobCleaner({
       database,
       jobs,
       secrets,
-      leftovers: leftoversIn(places),
+      leftovers,
       settings,
       now,
       logError,
@@ -125,9 +120,8 @@ export async function openEngine(
       now,
       logError,
     });
-    const runsJobs = settings.role !== 'api';
-    const parts = { jobs, queue, signals, worker, cleaner, operations, secrets, settings, runsJobs };
-    const runner = new JobRunner(parts);
+    const parts = { jobs, queue, signals, worker, cleaner, operations, secrets, settings };
+    const runner = new JobRunner({ ...parts, runsJobs: settings.role !== 'api' });
     const scheduler = new Scheduler({
       schedules: system.schedules,
       submit: (job) => runner.submit(job),
@@ -139,7 +133,7 @@ export async function openEngine(
     const stop = async (signal: AbortSignal) => {
       await scheduler.stop();
       await runner.stop(signal);
-      await Promise.all([scripts.close(), client.close(), places.close()]);
+      await Promise.all([scripts.close(), client.close(), stores.close()]);
       await database.close();
     };
     return { system, runner, scheduler, places, checkScenario, stop };
@@ -228,9 +222,13 @@ function openOperations({ system, scripts, client, places, settings, now }: Oper
   operations: OperationRegistry;
   checkScenario: CheckScenario;
 } {
-  const { secrets, leases, saved } = system;
+  const { database, secrets, leases, saved } = system;
   const oauthTokens = new OAuthTokens({ client, secrets, leases, now });
-  saved.sources.onDelete((sourceKey) => oauthTokens.forget(sourceKey));
+  const sourceLimits = new SourceLimits(new RateBudgets(database));
+  saved.sources.onDelete(async (sourceKey) => {
+    await oauthTokens.forget(sourceKey);
+    await sourceLimits.forget(sourceKey);
+  });
   const httpRequest = new HttpRequestOperation({
     ...system,
     client,
@@ -239,6 +237,7 @@ function openOperations({ system, scripts, client, places, settings, now }: Oper
     interceptors: new InterceptorRegistry([signWithCloudSigV4, extendRequest]),
     sources: saved.sources,
     oauthTokens,
+    sourceLimits,
     extraMethods: settings.extraMethods,
   });
   const { definitions } = system;
@@ -269,33 +268,6 @@ function scriptLimits(settings: Settings): Partial<ScriptLimits> {
 function mayReachPrivateAddresses({ privateAddresses, host }: Settings): boolean {
   if (privateAddresses !== 'auto') return privateAddresses === 'allowed';
   return host === 'localhost' || host === '::1' || host.startsWith('127.');
-}
-
-/** In each store that the job has written to and that is still there. */
-function leftoversIn(places: ApplicationData): Leftovers {
-  const storesOf = async ({ appId, progress }: EndedJob) => {
-    const noted = ['local', ...((progress[SOURCES_NOTE] ?? []) as string[])];
-    const known = await places.sources(appId);
-    const sources = noted.filter((source) => known.get(source)?.type === 'TableSource');
-    return Promise.all(sources.map((source) => places.tables(appId, source)));
-  };
-  return {
-    async dropTemporary(job) {
-      for (const store of await storesOf(job)) await store.dropTemporary(job.jobId);
-    },
-    async abandon(job) {
-      for (const store of await storesOf(job)) await store.abandon(job.jobId);
-    },
-  };
-}
-
-async function openDefinedTables({ url, password, ...source }: TableSource): Promise<TableStore> {
-  const connection = new URL(url);
-  if (password !== undefined) connection.password = encodeURIComponent(password);
-  const connectionString = connection.href;
-  return isPostgres({ url, ...source })
-    ? openPostgresTables({ connectionString })
-    : openMariadbTables({ connectionString });
 }
 
 async function openDatabase(settings: Settings, logger: Logger): Promise<Database<Records>> {

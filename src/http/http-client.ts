@@ -24,7 +24,14 @@ export interface SendOptions extends Timeouts, RedirectOptions, Route {
    * signatures, tokens.
    */
   beforeSend?:
-    ((request: OutgoingRequest, hop: HopInfo) => OutgoingRequest | Promise<OutgoingRequest>) | undefined;
+    | ((
+        request: OutgoingRequest,
+        hop: HopInfo,
+        signal: AbortSignal,
+      ) => OutgoingRequest | Promise<OutgoingRequest>)
+    | undefined;
+  /** Told of the head of each answer at each hop, also of those that are tried again. */
+  onAnswer?: ((response: HttpResponse, hop: HopInfo) => void | Promise<void>) | undefined;
 }
 
 export interface HopInfo {
@@ -126,6 +133,7 @@ export class HttpClient {
       let waitMs: number | null;
       try {
         const response = await attempt.send(this.#pool, lifetime.signal);
+        await options.onAnswer?.(response, hop);
         const next = nextHop(hop, response, options);
         waitMs = next ? 0 : delayAfter(hop, response, options);
         if (waitMs === null) {
@@ -170,7 +178,7 @@ class Attempt {
 
   async send(pool: ConnectionPool, signal: AbortSignal): Promise<HttpResponse> {
     const { request, ...info } = this.#hop;
-    const wire = wireRequest((await this.#options.beforeSend?.(request, info)) ?? request);
+    const wire = wireRequest((await this.#options.beforeSend?.(request, info, signal)) ?? request);
     signal.throwIfAborted();
     this.#exchange = new Exchange(wire, this.#options, this.#options, signal, pool);
     this.#answer = await this.#exchange.answer;

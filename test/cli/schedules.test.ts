@@ -59,7 +59,7 @@ test('apply refuses what cannot work, with its place in the file', async (t) => 
 });
 
 test("the guide's example is a file for apply", async () => {
-  const guide = await readFile(join(import.meta.dirname, '../../docs/guides/schedules.md'), 'utf8');
+  const guide = await readFile(join(import.meta.dirname, '../../docs/schedules.md'), 'utf8');
   const blocks = [...guide.matchAll(/^```yaml\n([^]+?)\n```$/gm)];
   assert.equal(blocks.length, 1);
   const { schedules: inGuide } = validate(ApplicationDocument, parse(blocks[0]?.[1] ?? ''));

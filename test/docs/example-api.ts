@@ -13,6 +13,8 @@ export function secretsOf({ credentials, oauth }: ExternalApi): Record<string, s
     CRM_REFRESH_TOKEN: oauth.issueRefreshToken(),
     CRM_ACCESS_KEY: credentials.secretAccessKey,
     CRM_SIGNING_KEY: SIGNING_KEY,
+    WAREHOUSE_PASSWORD: credentials.password,
+    SHOPDB_PASSWORD: credentials.password,
   };
 }
 

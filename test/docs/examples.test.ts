@@ -5,6 +5,7 @@ import { after, before, describe, test, type TestContext } from 'node:test';
 import { parse } from 'yaml';
 import { readApplications } from '../../src/cli/documents.ts';
 import { References } from '../../src/cli/references.ts';
+import { RUN_SCENARIO } from '../../src/model/scenario.ts';
 import type { ApplicationDocument } from '../../src/model/application-document.ts';
 import { startExternalApi, type ExternalApi } from '../support/external-api.ts';
 import { startTestService, type Answer, type TestService } from '../support/service.ts';
@@ -19,6 +20,9 @@ const GUIDES = {
   'files.md': 4,
   'authentication.md': 11,
   'scripts.md': 5,
+  'databases.md': 1,
+  'scenarios.md': 5,
+  'schedules.md': 1,
 };
 
 for (const [guide, least] of Object.entries(GUIDES)) {
@@ -51,6 +55,11 @@ for (const [guide, least] of Object.entries(GUIDES)) {
   });
 }
 
+interface Operation {
+  opName: string;
+  opParams: unknown;
+}
+
 /** One example in an application of its own. */
 class Bench {
   readonly #service: TestService;
@@ -69,33 +78,41 @@ class Bench {
     this.#token = await this.#service.tokenOf('editor');
     await this.#service.system.applications.create({ appId: this.#appId });
     for (const given of example.given) await this.#give(given);
-    const own = await this.#requests(example);
-    const requests = own.length > 0 ? own : await this.#requests(firstOfGuide, example);
-    assert.ok(requests.length > 0);
+    if (isCall(example)) await this.#operations(firstOfGuide);
+    const own = await this.#operations(example);
     const { expectations } = example;
+    if (expectations.some(({ kind }) => kind === 'applied')) return;
+    const operations = own.length > 0 ? own : await this.#operations(firstOfGuide, example);
+    assert.ok(operations.length > 0);
     const times = expectations.some(({ kind }) => kind === 'twice') ? 2 : 1;
     for (let time = 0; time < times; time += 1) {
-      for (const opParams of requests) this.#checkAnswer(await this.#execute(opParams), example);
+      for (const operation of operations) this.#checkAnswer(await this.#execute(operation), example);
     }
     const isSource = expectations.some(({ kind }) => kind === 'source');
     for (const expected of isSource ? firstOfGuide.expectations : expectations) await this.#check(expected);
   }
 
-  /** Applies an application file; gives the requests to run. `address`: the example that says where the API is. */
-  async #requests(example: Example, address: Example = example): Promise<unknown[]> {
+  /**
+   * Applies an application file; gives what is to be run: its first scenario, else its requests. `address`: the
+   * example that says where the API is.
+   */
+  async #operations(example: Example, address: Example = example): Promise<Operation[]> {
     const text = this.#local(example.text, address);
     const references = new References({}, secretsOf(this.#api));
     const value = parse(text) as Record<string, unknown>;
-    if (!('application' in value)) return [references.resolve(value)];
+    if (isCall(example)) return [{ opName: RUN_SCENARIO, opParams: references.resolve(value) }];
+    if (!('application' in value)) return [{ opName: 'HTTPRequest', opParams: references.resolve(value) }];
     const file = join(this.#service.settings.data, `${this.#appId}.yaml`);
     await writeFile(file, text);
     const [read] = await readApplications(file, references);
     assert.ok(read);
     if (address === example) await this.#apply(read.document);
-    return read.document.requests.map(({ name: _name, ...opParams }) => opParams);
+    const { requests, scenarios } = read.document;
+    if (scenarios[0]) return [{ opName: RUN_SCENARIO, opParams: { scenario: scenarios[0].name } }];
+    return requests.map(({ name: _name, ...opParams }) => ({ opName: 'HTTPRequest', opParams }));
   }
 
-  async #apply({ sources, models, variables, requests }: ApplicationDocument): Promise<void> {
+  async #apply({ sources, models, variables, requests, scenarios }: ApplicationDocument): Promise<void> {
     const put = async (kind: string, body: { name: string }) => {
       const { status, text } = await this.#app('PUT', `/${kind}/${encodeURIComponent(body.name)}`, body);
       assert.ok(status === 201 || status === 200, text);
@@ -103,6 +120,8 @@ class Bench {
     for (const source of sources) await put('sources', source);
     for (const model of models) await put('models', model);
     for (const request of requests) await put('requests', request);
+    // The callers stand above those that they call.
+    for (const scenario of scenarios.toReversed()) await put('scenarios', scenario);
     for (const [name, value] of Object.entries(variables)) {
       await put('variables', { name, value } as { name: string });
     }
@@ -136,8 +155,7 @@ class Bench {
     assert.equal(status, 201, text);
   }
 
-  #execute(opParams: unknown): Promise<Answer> {
-    const operation = { opName: 'HTTPRequest', opParams };
+  #execute(operation: Operation): Promise<Answer> {
     return this.#service.call('POST', '/api/v1/executeJob', this.#token, { appId: this.#appId, operation });
   }
 
@@ -145,6 +163,7 @@ class Bench {
     const failure = expectations.find((expected) => expected.kind === 'fails');
     if (!failure) {
       assert.equal(answer.status, 200, answer.text);
+      if (output !== null) assert.deepEqual(JSON.parse(answer.body.result.output), JSON.parse(output));
       return;
     }
     const { code, message } = answer.body.result as { code: string; message: string };
@@ -176,4 +195,9 @@ class Bench {
   #app(method: string, path: string, body?: unknown): Promise<Answer> {
     return this.#service.call(method, `/api/v1/applications/${this.#appId}${path}`, this.#token, body);
   }
+}
+
+/** `opParams` of RunScenario, for the scenarios of the guide's first example. */
+function isCall({ text }: Example): boolean {
+  return 'scenario' in Object(parse(text));
 }

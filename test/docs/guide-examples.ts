@@ -7,9 +7,12 @@
  *   sent 3 POST /orders 5     so many requests arrived (of so many bytes each)
  *   fails script_error line   the job fails with this code, and the message says this; a plain block behind it shows it
  *   twice                     it is run twice
+ *   applied                   the application file is applied, and nothing of it is run
  *   source                    a source alone: the request of the guide's first example is run with it
  *   at by-link                which of the fake API's ways of paging stands for /orders
  *   base /basic               what the fake API wants in front of the path
+ *
+ * A plain block behind an example that succeeds is the output of its job. What has scenarios runs its first one.
  */
 export interface Example {
   line: number;
@@ -27,6 +30,7 @@ export type Expectation =
   | { kind: 'sent'; count: number; method: string; path: string; bytes: number | null }
   | { kind: 'fails'; code: string; says: string }
   | { kind: 'twice' }
+  | { kind: 'applied' }
   | { kind: 'source' };
 
 const EXAMPLE =
@@ -52,7 +56,7 @@ export function examplesOf(guide: string): Example[] {
 }
 
 function expectationOf(part: string): Expectation {
-  if (part === 'twice' || part === 'source') return { kind: part };
+  if (part === 'twice' || part === 'source' || part === 'applied') return { kind: part };
   const fails = /^fails (\S+) ?(.*)$/.exec(part);
   if (fails) return { kind: 'fails', code: fails[1] as string, says: fails[2] as string };
   const sent = /^sent (\d+) ([A-Z]+)(?: (\/\S*))?(?: (\d+))?$/.exec(part);

@@ -4,8 +4,8 @@ import type { LongWaits } from './exchange.ts';
 
 /** A longer pause holds no worker: the job gives its place to others, and goes on from its checkpoint. */
 export const LONGEST_PAUSE_MS = 5_000;
-/** What it may take until a worker has a job again: nodes look for due jobs once a second. */
-const TAKEN_UP_MS = 2_000;
+/** What it may take on a busy machine until a worker has a job again: nodes look for due jobs once a second. */
+const TAKEN_UP_MS = 4_000;
 
 /** Between two pages: whoever cancels the job need not wait for its end. */
 export async function pause(

@@ -53,7 +53,7 @@ const cases: [name: string, headers: Record<string, string>, ms: number | null][
   ],
   ['an hour at most', { ratelimit: '"default";r=0;t=86400' }, 3_600_000],
   ['no number', { ratelimit: '"default";r=none;t=30', 'x-ratelimit-remaining': 'few' }, null],
-  ['a monstrous field', { ratelimit: `${'"a";r=0;'.repeat(10_000)}` }, null],
+  ['a monstrous field', { ratelimit: '"a";r=0;'.repeat(10_000) }, null],
 ];
 
 for (const [name, headers, ms] of cases)

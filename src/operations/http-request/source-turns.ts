@@ -33,8 +33,9 @@ const MOST_SOURCES = 1_000;
  * The requests of this process to the sources of all applications: each waits for its turn in the budget of its
  * source, which all processes share, and for the end of blocks that any of them has met.
  *
- * A database call takes 0.3 ms. A source with a limit costs one for as many turns as are asked for within 200 ms, and
- * a source without one none: blocks are looked up once a second, for all sources together, while requests go out.
+ * To reserve turns takes 0.5 ms with SQLite and 0.8 ms with PostgreSQL, to look for blocks 0.05 and 0.2 ms. A source
+ * with a limit costs one reservation for as many turns as are asked for within 200 ms: fewer than 100 for 1,000 turns.
+ * One without a limit costs none; blocks are looked up once a second, for all sources together, while requests go out.
  */
 export class SourceLimits {
   readonly #budgets: RateBudgets;
@@ -206,7 +207,7 @@ function intervalOf({ requests, perSeconds }: RateLimit): number {
 export async function until(at: number, { signal, pause }: Omit<Ask, 'kept'>): Promise<void> {
   for (let waitMs = at - performance.now(); waitMs > 0; waitMs = at - performance.now()) {
     signal.throwIfAborted();
-    if (waitMs > LONGEST_PAUSE_MS) await pause(Date.now() + waitMs);
+    if (waitMs > LONGEST_PAUSE_MS) await pause(Math.ceil(Date.now() + waitMs));
     try {
       await delay(Math.min(waitMs, LONGEST_TIMER_MS), undefined, { signal });
     } catch (error) {
