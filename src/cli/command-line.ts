@@ -88,7 +88,8 @@ function commandCall(command: Command, rest: readonly string[], parts: CommandLi
   }
   const flags: Partial<Record<SettingName, string>> = {};
   for (const { name, flag } of settingDescriptions) {
-    const value = options[flag];
+    // An option of the command's own hides a setting of the same name, such as --role of "client create".
+    const value = flag in command.options ? undefined : options[flag];
     if (value !== undefined) flags[name] = String(value);
   }
   const settings = resolveSettings(parts.environment, flags, options['config'] as string | undefined);

@@ -77,7 +77,7 @@ describe('Contract 2.3: source table (optional)', () => {
   });
 
   test('table: missing, it is refused', async () => {
-    const missing = badRequest('sourceTable.table', /expected string/);
+    const missing = badRequest('sourceTable.table', /is needed; only the source "input"/);
     await bench().refuse(missing, post, { sourceTable: { source: 'local' } });
   });
 
