@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Job } from '../../src/model/job.ts';
 import { sqlitePlace } from '../support/databases.ts';
 import { startExternalApi, type ExternalApi } from '../support/external-api.ts';
 import { spawnService, type ServiceProcess } from '../support/service-process.ts';
@@ -64,7 +65,7 @@ async function killOften(t: TestContext, mode: Mode): Promise<number[]> {
       PAGES,
       PAGES * PAGE_SIZE + PAGES,
       {
-        ...job.output,
+        ...(job.output as object),
         pages: PAGES,
         tables: [
           { source: 'local', space: 'main', table: 'orders', records: PAGES * PAGE_SIZE },
@@ -85,18 +86,18 @@ async function submit(service: ServiceProcess, api: ExternalApi, mode: Mode): Pr
   await call('POST', '/applications', { appId: APP_ID });
   if (mode === 'createThenAppend')
     await call('PUT', `/applications/${APP_ID}/tables/local/main/orders`, OLD_ROWS);
-  const { jobId } = await call('POST', '/executeJob', {
+  const submitted = await call('POST', '/executeJob', {
     appId: APP_ID,
     isAsync: true,
     operation: { opName: 'HTTPRequest', opParams: download(api, mode) },
   });
-  return jobId as string;
+  return (submitted as { jobId: string }).jobId;
 }
 
-async function ended(service: ServiceProcess, jobId: string): Promise<Record<string, any>> {
+async function ended(service: ServiceProcess, jobId: string): Promise<Job> {
   const call = await caller(service);
   for (;;) {
-    const job = await call('GET', `/jobs/${jobId}`);
+    const job = (await call('GET', `/jobs/${jobId}`)) as Job;
     if (job.endedAt !== null) return job;
     await delay(50);
   }
@@ -105,7 +106,7 @@ async function ended(service: ServiceProcess, jobId: string): Promise<Record<str
 async function caller(service: ServiceProcess) {
   const grant = new URLSearchParams({ grant_type: 'client_credentials', ...CLIENT });
   const { access_token } = (await (await service.form(grant.toString())).json()) as { access_token: string };
-  return async (method: string, path: string, body?: unknown): Promise<Record<string, any>> => {
+  return async (method: string, path: string, body?: unknown): Promise<unknown> => {
     const response = await fetch(`${service.url}/api/v1${path}`, {
       method,
       headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },
@@ -113,7 +114,7 @@ async function caller(service: ServiceProcess) {
     });
     const text = await response.text();
     assert.ok(response.ok, text);
-    return (JSON.parse(text) as { result: Record<string, any> }).result;
+    return (JSON.parse(text) as { result: unknown }).result;
   };
 }
 

@@ -200,7 +200,7 @@ onEachDatabase('Life of a job', (newPlace) => {
         submit(download('paused_2', {}, script)),
       ]);
       for (const jobId of waiting) await until(jobId, 'waiting');
-      assert.ok((await job(waiting[0] as string)).wakesAt);
+      assert.ok((await job(waiting[0])).wakesAt);
       const other = await bench().run(download('meanwhile'));
       assert.equal(other.status, 200, other.text);
       for (const [index, jobId] of waiting.entries()) {
