@@ -85,7 +85,7 @@ export const Options = z
       description:
         'How many source records, or batches, are worked on at once, each with an execution context of its own',
     }),
-    rateLimit: RateLimit.optional().meta({ description: 'Beside that of the source' }),
+    rateLimit: RateLimit.optional().meta({ description: 'Of each job, beside that of the source' }),
     redirects: z.int().min(0).max(50).default(10).meta({ description: 'How many are followed' }),
     onHttpError: z.enum(['fail', 'script']).optional().meta({
       description: 'Whether a status other than 2xx fails the job, or is the Parsing script’s matter',

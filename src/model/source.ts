@@ -98,7 +98,7 @@ export const HttpSource = z
       .default({})
       .meta({ description: 'Seen by scripts in $ctx.variables' }),
     auth: Auth.default({ type: 'none' }).meta({ description: 'How requests are authenticated' }),
-    rateLimit: RateLimit.optional().meta({ description: 'For each job' }),
+    rateLimit: RateLimit.optional().meta({ description: 'Of all jobs together, on all nodes' }),
     tls: z
       .strictObject({
         ca: z
