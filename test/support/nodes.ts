@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import type { TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Place } from './databases.ts';
@@ -23,6 +21,8 @@ export interface Node extends ServiceProcess {
   /** The result of a call below /api/v1 that must succeed. */
   call(method: string, path: string, body?: unknown): Promise<Result>;
   submit(opParams: unknown, more?: Record<string, unknown>): Promise<string>;
+  /** The rows of a download into a table of the source local, in the order of their ids. */
+  rows(table: string): Promise<{ id: number; page: number }[]>;
   /** The job once it is over. */
   ended(jobId: string): Promise<Result>;
   /** Resolves with the exit code. */
@@ -49,20 +49,6 @@ export class Cluster {
     });
     if (role !== 'worker' && this.#token === '') await this.#signIn(service);
     return this.#node(service);
-  }
-
-  /** The rows of the application's local table, as they are in its file. */
-  rows(table: string): Result[] {
-    const file = join(this.place.data, 'applications', Cluster.appId, 'local.sqlite');
-    const database = new DatabaseSync(file, { readOnly: true });
-    try {
-      const { physical } = database
-        .prepare('SELECT physical FROM _table WHERE name = ? AND staged = 0')
-        .get(table) as { physical: string };
-      return database.prepare(`SELECT * FROM "${physical}" ORDER BY __row__`).all();
-    } finally {
-      database.close();
-    }
   }
 
   async #signIn(service: ServiceProcess): Promise<void> {
@@ -113,6 +99,14 @@ export class Cluster {
         });
         return jobId as string;
       },
+      async rows(table) {
+        const { items } = await call(
+          'GET',
+          `/applications/${Cluster.appId}/tables/local/main/${table}?limit=10000`,
+        );
+        const rows = (items as { id: number; page: number }[]).map(({ id, page }) => ({ id, page }));
+        return rows.toSorted((a, b) => a.id - b.id);
+      },
       async ended(jobId) {
         for (;;) {
           const job = await call('GET', `/jobs/${jobId}`);
@@ -121,6 +115,7 @@ export class Cluster {
         }
       },
       async end(signal) {
+        assert.equal(child.exitCode, null, `the node has ended by itself: ${output.stderr}`);
         const exited = once(child, 'exit') as Promise<[number | null]>;
         child.kill(signal);
         return (await exited)[0];

@@ -21,7 +21,13 @@ export function openPostgres<T>(url: string, onIdleError: (error: Error) => void
     application_name: 'millrace',
     types: { getTypeParser },
   });
-  pool.on('error', onIdleError);
+  pool.on('error', (error: Error & { client?: unknown }) => {
+    delete error.client; // nothing that belongs into a log
+    onIdleError(error);
+  });
+  // One that breaks in use, between two statements of a transaction, would end the process if nobody listened; the
+  // next statement rejects with it.
+  pool.on('connect', (client) => client.on('error', () => {}));
   const kysely = new Kysely<T>({ dialect: new PostgresDialect({ pool }) });
   return {
     kind: 'postgres',

@@ -30,10 +30,10 @@ const QUEUE = 'jobs';
 const YEAR_S = 365 * 86_400;
 /**
  * A node that has gone is noticed when its last heartbeat is 10 s old, the least that pg-boss takes, plus the interval
- * of supervision; measured after SIGKILL: 6 to 12 s.
+ * of supervision.
  */
 const HEARTBEAT_S = 10;
-const SUPERVISE_S = 2;
+const SUPERVISE_S = 1;
 const OPTIONS: Omit<Queue, 'name' | 'policy'> = {
   notify: true,
   heartbeatSeconds: HEARTBEAT_S,
@@ -72,6 +72,7 @@ export class PgBossQueue implements JobQueue {
   #timers: NodeJS.Timeout[] = [];
   #sweeping: Promise<void> = Promise.resolve();
   #isStopping = false;
+  #idleTimer: NodeJS.Timeout | undefined;
   #idleWokenAt = 0;
   #unavailableToldAt = 0;
 
@@ -147,6 +148,7 @@ export class PgBossQueue implements JobQueue {
     this.#isStopping = true;
     for (const timer of this.#timers) clearInterval(timer);
     await this.#boss.offWork(QUEUE, { wait: true });
+    clearTimeout(this.#idleTimer);
     await this.#sweeping;
     await this.#boss.stop();
   }
@@ -168,13 +170,15 @@ export class PgBossQueue implements JobQueue {
     if (this.#isStopping) throw new Error('the node stops');
     // The clock of the database may be ahead of this one's, which would not let the job be claimed.
     if (at !== null && at > this.#parts.now()) throw new Error('the time of the job has not come');
-    try {
-      await run(jobId);
-    } catch (error) {
-      if (isUnavailable(error)) this.#tellUnavailable(error);
-      else this.#parts.logError(error, `the job ${jobId} could not be run; it is tried again`);
-      throw new Error('the job could not be run; the log of the node says why');
-    }
+    const isDone = await run(jobId).then(
+      () => true,
+      (error: unknown) => {
+        if (isUnavailable(error)) this.#tellUnavailable(error);
+        else this.#parts.logError(error, `the job ${jobId} could not be run; it is tried again`);
+        return false;
+      },
+    );
+    if (!isDone) throw new Error('the job could not be run; the log of the node says why');
   }
 
   /**
@@ -182,17 +186,20 @@ export class PgBossQueue implements JobQueue {
    * idle looks now: where one job was there may be more, and each that finds one wakes the next.
    */
   #wake(): void {
-    const now = performance.now();
-    let wakesIdle = now - this.#idleWokenAt > WAKE_IDLE_MS;
     for (const { id, count } of this.#boss.getWipData()) {
-      if (count > 0) {
-        this.#boss.notifyWorker(id);
-      } else if (wakesIdle) {
-        wakesIdle = false;
-        this.#idleWokenAt = now;
-        this.#boss.notifyWorker(id);
-      }
+      if (count > 0) this.#boss.notifyWorker(id);
     }
+    this.#idleTimer ??= setTimeout(
+      () => this.#wakeIdle(),
+      this.#idleWokenAt + WAKE_IDLE_MS - performance.now(),
+    );
+  }
+
+  #wakeIdle(): void {
+    this.#idleTimer = undefined;
+    this.#idleWokenAt = performance.now();
+    const idle = this.#boss.getWipData().find(({ count }) => count === 0);
+    if (idle) this.#boss.notifyWorker(idle.id);
   }
 
   #sweep(): void {
@@ -239,8 +246,9 @@ export class PgBossQueue implements JobQueue {
     });
   }
 
-  /** Errors of workers come as plain objects. */
-  #report({ message, ...fields }: Error): void {
+  /** Errors of workers come as plain objects, those of idle connections with the whole connection. */
+  #report(reported: Error & { client?: unknown }): void {
+    const { message, client: _, ...fields } = reported;
     const error = Object.assign(new Error(message), fields);
     if (isUnavailable(error)) this.#tellUnavailable(error);
     else this.#parts.logError(error, 'the queue met an error');
