@@ -107,7 +107,7 @@ export async function openEngine(
       logError,
     });
     const { queue, signals, owner } = await openQueue({ settings, system, logger, now, takesOver });
-    jobs.carryBy(queue);
+    jobs.life.carryBy(queue);
     const worker = new JobWorker({
       jobs,
       signals,

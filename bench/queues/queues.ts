@@ -69,10 +69,10 @@ async function measure({ name, nodes: count, open, place }: Contender): Promise<
     const startedAt = new Map<string, number>();
     const run = (node: QueueNode) => async (jobId: string) => {
       startedAt.set(jobId, performance.now());
-      const work = await node.jobs.claim(jobId, node.owner);
+      const work = await node.jobs.life.claim(jobId, node.owner);
       const outcome = { state: 'succeeded', output: null, error: null, keepMs: 0 } as const;
       if (work)
-        await node.jobs.end(jobId, work.epoch, outcome, {
+        await node.jobs.life.end(jobId, work.epoch, outcome, {
           stats: noStats,
           pages: [],
           events: [],

@@ -69,7 +69,7 @@ export class JobCleaner {
       await leftovers.dropTemporary(job);
       await leftovers.abandon(job);
       await secrets.delete(job.jobId);
-      await jobs.cleanedUp(job.jobId);
+      await jobs.life.cleanedUp(job.jobId);
     } catch (error) {
       logError(error, `what the job ${job.jobId} has left could not be removed yet`);
     }
@@ -79,7 +79,7 @@ export class JobCleaner {
     const { database, jobs, settings, now, logError } = this.#parts;
     const since = (days: number) => now() - days * DAY_MS;
     try {
-      for (const job of await jobs.toCleanUp(AT_ONCE)) await this.cleanUp(job);
+      for (const job of await jobs.life.toCleanUp(AT_ONCE)) await this.cleanUp(job);
       await inSteps(() => deleteBodiesEndedBefore(database, since(settings.keptBodyDays), AT_ONCE));
       await inSteps(() => deleteJobsEndedBefore(database, since(settings.keptJobDays), AT_ONCE));
     } catch (error) {

@@ -5,7 +5,8 @@ import type { Json } from '../model/json.ts';
 import type { JobEvent, JobPage, JobStats } from '../model/job.ts';
 import { Fenced, type JobReport, type LogLevel, type PageBody } from '../operations/operation.ts';
 import type { JobNews } from '../system/job-history.ts';
-import type { Jobs, JobWork } from '../system/jobs.ts';
+import type { JobWork } from '../system/job-work.ts';
+import type { Jobs } from '../system/jobs.ts';
 
 export interface JobLogSettings {
   /** The bodies of so many pages are kept, of the last ones; that of a failed page always is. */
@@ -138,7 +139,7 @@ export class JobLog implements JobReport {
     const { jobs, work, onWritten, onLost } = this.#parts;
     const news = this.#news();
     try {
-      const isOurs = await jobs.note(work.jobId, work.epoch, news);
+      const isOurs = await jobs.life.note(work.jobId, work.epoch, news);
       if (isOurs) onWritten();
       else onLost(new Fenced('another worker has taken the job'));
     } catch (error) {

@@ -125,7 +125,7 @@ export class JobRunner {
   async cancel(jobId: string): Promise<Job> {
     const { jobs, signals, settings, worker } = this.#parts;
     worker.cancel(jobId);
-    await jobs.requestCancel(jobId, settings.resumableHours * 3_600_000);
+    await jobs.life.requestCancel(jobId, settings.resumableHours * 3_600_000);
     signals.send(jobId);
     return this.#get(jobId);
   }
@@ -134,7 +134,7 @@ export class JobRunner {
   async resume(jobId: string, resume: ResumeJob = {}): Promise<Job> {
     const { jobs, signals } = this.#parts;
     await this.#get(jobId);
-    const why = await jobs.requeue(jobId, resume);
+    const why = await jobs.life.requeue(jobId, resume);
     if (why !== null) throw new ServiceError('conflict', `the job cannot be resumed: ${why}`);
     signals.send(jobId);
     return this.#get(jobId);

@@ -4,12 +4,14 @@ import type { JobError } from '../model/job.ts';
 import type { Json } from '../model/json.ts';
 import { validate } from '../model/validate.ts';
 import { jobErrorOf } from '../operations/failure.ts';
+import { SOURCES_NOTE } from '../operations/http-request/job-stores.ts';
 import { Cancelled, Fenced, Paused, type JobProgress } from '../operations/operation.ts';
 import type { OperationRegistry } from '../operations/registry.ts';
 import { Variables } from '../operations/variables.ts';
 import { FencedError, StoreUnavailable } from '../tables/table-errors.ts';
 import type { ApplicationVariables } from '../system/application-variables.ts';
-import type { Jobs, JobWork } from '../system/jobs.ts';
+import type { JobWork } from '../system/job-work.ts';
+import type { Jobs } from '../system/jobs.ts';
 import type { JobCleaner } from './job-cleaner.ts';
 import { JobLog, type JobLogSettings } from './job-log.ts';
 import type { OperationSecrets } from './operation-secrets.ts';
@@ -45,7 +47,7 @@ class HandedBack extends Error {
 
 const WATCH_MS = 1_000;
 const LONGEST_RETRY_MS = 3_600_000;
-const STORE_AWAY_MS = 10_000;
+const STORE_AWAY_MS = 5_000;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Runs the jobs that a queue brings, and sees each to its end, or hands it back. */
@@ -69,7 +71,7 @@ export class JobWorker {
 
   /** Rejects when the job could not be seen to an end: it is to be brought again. */
   async run(jobId: string): Promise<void> {
-    const work = await this.#parts.jobs.claim(jobId, this.#parts.owner);
+    const work = await this.#parts.jobs.life.claim(jobId, this.#parts.owner);
     if (!work) return;
     const { appId, epoch } = work;
     const running: Running = { appId, epoch, abort: new AbortController(), stop: new AbortController() };
@@ -111,7 +113,7 @@ export class JobWorker {
   #look(): void {
     this.#watching = this.#watching.then(async () => {
       try {
-        const seen = await this.#parts.jobs.watch([...this.#running.keys()]);
+        const seen = await this.#parts.jobs.life.watch([...this.#running.keys()]);
         for (const { jobId, epoch, isCancelled, isAborted } of seen) {
           const running = this.#running.get(jobId);
           if (!running) continue;
@@ -184,8 +186,9 @@ export class JobWorker {
       return { state: 'waiting', until: error.until, why: error.message, isRetry: false };
     if (error instanceof Cancelled) return { state: 'cancelled' };
     if (isUnavailable(error)) throw error;
-    if (error instanceof StoreUnavailable && log.stats.pages > 0) {
-      // It was there before: the job waits for it. One that never was is more likely named wrongly.
+    // A database that somebody has named, and that never was there, is more likely named wrongly.
+    const wasThere = log.stats.pages > 0 || !(SOURCES_NOTE in work.progress);
+    if (error instanceof StoreUnavailable && wasThere) {
       const why = `${log.redacted(error.message)}; the job goes on when it is back`;
       return { state: 'waiting', until: now() + STORE_AWAY_MS, why, isRetry: false };
     }
@@ -211,18 +214,18 @@ export class JobWorker {
       if (outcome.state === 'waiting') log.log(outcome.isRetry ? 'warn' : 'info', outcome.why);
       log.state(outcome.state, at === null ? {} : { wakesAt: new Date(at).toISOString() });
       const isRetry = outcome.state === 'waiting' && outcome.isRetry;
-      await jobs.giveBack(work, { at, isRetry }, await log.lastNews());
+      await jobs.life.giveBack(work, { at, isRetry }, await log.lastNews());
       return;
     }
     const error = outcome.state === 'failed' ? outcome.error : null;
     const output = outcome.state === 'succeeded' ? outcome.output : null;
     log.state(outcome.state, error ? { error } : {});
     // Whoever has the job now still needs its temporary tables.
-    const [seen] = await jobs.watch([jobId]);
+    const [seen] = await jobs.life.watch([jobId]);
     if (seen?.epoch !== epoch) return;
     await cleaner.dropTemporary({ jobId, appId, progress: work.progress });
     const keepMs = outcome.state === 'succeeded' ? 0 : settings.resumableHours * 3_600_000;
-    const isOurs = await jobs.end(
+    const isOurs = await jobs.life.end(
       jobId,
       epoch,
       { state: outcome.state, output, error, keepMs },
@@ -237,7 +240,7 @@ export class JobWorker {
       of: (step) => work.progress[step] ?? null,
       note: async (step, value) => {
         work.progress[step] = value;
-        if (!(await jobs.noteProgress(work.jobId, work.epoch, work.progress)))
+        if (!(await jobs.life.noteProgress(work.jobId, work.epoch, work.progress)))
           throw new Fenced('another worker has taken the job');
       },
     };

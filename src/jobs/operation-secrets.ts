@@ -1,6 +1,7 @@
 import type { Auth } from '../model/source.ts';
 import { joinSecrets, splitSecrets, type AuthSecrets } from '../system/auth-secrets.ts';
-import type { Jobs, JobWork, NewJob } from '../system/jobs.ts';
+import type { JobWork } from '../system/job-work.ts';
+import type { Jobs, NewJob } from '../system/jobs.ts';
 import type { Secrets } from '../system/secrets.ts';
 
 interface WithAuth {

@@ -7,7 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { noStats, type JobPolicy } from '../model/job.ts';
 import type { Applications } from '../system/applications.ts';
 import type { JobNews } from '../system/job-history.ts';
-import type { Jobs, JobWork } from '../system/jobs.ts';
+import type { JobWork } from '../system/job-work.ts';
+import type { Jobs } from '../system/jobs.ts';
 import type { JobQueue, QueueLimits } from './queue.ts';
 
 export interface QueuePlace {
@@ -104,11 +105,11 @@ async function submit(
 /** Runs jobs as workers do. `work` is called between claim and end; what it gives back is not ended. */
 function runner(node: QueueNode, work: (claimed: JobWork) => Promise<'given back' | undefined>) {
   return async (jobId: string): Promise<void> => {
-    const claimed = await node.jobs.claim(jobId, node.owner);
+    const claimed = await node.jobs.life.claim(jobId, node.owner);
     if (!claimed) return;
     if ((await work(claimed)) === 'given back') return;
     const outcome = { state: 'succeeded', output: null, error: null, keepMs: 0 } as const;
-    assert.ok(await node.jobs.end(jobId, claimed.epoch, outcome, NO_NEWS), `${jobId} was ours`);
+    assert.ok(await node.jobs.life.end(jobId, claimed.epoch, outcome, NO_NEWS), `${jobId} was ours`);
   };
 }
 
@@ -218,7 +219,7 @@ async function waiting(t: TestContext, factory: QueueFactory): Promise<void> {
       starts.push(Date.now());
       if (starts.length > 1) return undefined;
       at = Date.now() + 1_500;
-      assert.ok(await node.jobs.giveBack(claimed, { at, isRetry: false }, NO_NEWS));
+      assert.ok(await node.jobs.life.giveBack(claimed, { at, isRetry: false }, NO_NEWS));
       return 'given back';
     });
     await node.queue.start(run);
@@ -251,7 +252,7 @@ async function handedBack(t: TestContext, factory: QueueFactory): Promise<void> 
     const run = runner(node, async (claimed) => {
       epochs.push(claimed.epoch);
       if (epochs.length > 1) return undefined;
-      assert.ok(await node.jobs.giveBack(claimed, { at: null, isRetry: false }, NO_NEWS));
+      assert.ok(await node.jobs.life.giveBack(claimed, { at: null, isRetry: false }, NO_NEWS));
       return 'given back';
     });
     await node.queue.start(run);
@@ -317,7 +318,7 @@ async function takeover(t: TestContext, factory: QueueFactory): Promise<void> {
   assert.ok(latest < factory.takeoverMs, `taken up ${latest} ms after the kill`);
   for (const jobId of claimed) {
     const outcome = { state: 'failed', output: null, error: null, keepMs: 0 } as const;
-    assert.equal(await node.jobs.end(jobId, 1, outcome, NO_NEWS), false);
+    assert.equal(await node.jobs.life.end(jobId, 1, outcome, NO_NEWS), false);
   }
 }
 

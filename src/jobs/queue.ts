@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { Carrier } from '../system/jobs.ts';
+import type { Carrier } from '../system/job-work.ts';
 
 /**
  * Brings the ids of jobs to workers, each at least once, and again when its worker is gone. The record of the job is

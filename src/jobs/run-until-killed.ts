@@ -5,7 +5,7 @@ const [, , module = '', exportName = '', place = ''] = process.argv;
 const open = ((await import(module)) as Record<string, NodeOpener>)[exportName] as NodeOpener;
 const node = await open(JSON.parse(place) as QueuePlace, { jobsAtOnce: 8, jobsAtOncePerApplication: 8 });
 await node.queue.start(async (jobId) => {
-  if (await node.jobs.claim(jobId, node.owner)) process.stdout.write(`${jobId}\n`);
+  if (await node.jobs.life.claim(jobId, node.owner)) process.stdout.write(`${jobId}\n`);
   await new Promise(() => {});
 });
 for (let n = 0; n < 4; n += 1) {

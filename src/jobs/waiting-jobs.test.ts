@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { QueuedJob } from '../system/jobs.ts';
+import type { QueuedJob } from '../system/job-work.ts';
 import { WaitingJobs } from './waiting-jobs.ts';
 
 let count = 0;

@@ -1,4 +1,4 @@
-import type { QueuedJob } from '../system/jobs.ts';
+import type { QueuedJob } from '../system/job-work.ts';
 import type { QueueLimits } from './queue.ts';
 
 /** Jobs with the same exclusive key, or those of an application without one; in the order in which they may start. */

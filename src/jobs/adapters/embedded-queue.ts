@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { isUnavailable } from '../../database/database.ts';
-import type { Jobs, QueuedJob } from '../../system/jobs.ts';
+import type { QueuedJob } from '../../system/job-work.ts';
+import type { Jobs } from '../../system/jobs.ts';
 import type { Workers } from '../../system/workers.ts';
 import { GONE_AFTER_MS, nameOfProcess, type JobQueue, type QueueLimits } from '../queue.ts';
 import { WaitingJobs } from '../waiting-jobs.ts';
@@ -127,12 +128,12 @@ export class EmbeddedQueue implements JobQueue {
 
   async #takeOver(): Promise<void> {
     const { jobs, workers } = this.#parts;
-    const left = await jobs.unfinished(this.owner);
+    const left = await jobs.life.unfinished(this.owner);
     if (left.length === 0) return;
     const seen = await workers.seenWithin(GONE_AFTER_MS);
     for (const job of left) {
       const isThere = job.owner !== null && seen.has(job.owner) && mayRun(job.owner);
-      if (!isThere && (await jobs.changeOwner(job.jobId, job.owner, this.owner))) this.#add(job);
+      if (!isThere && (await jobs.life.changeOwner(job.jobId, job.owner, this.owner))) this.#add(job);
     }
     await workers.forgetUnseenFor(GONE_AFTER_MS);
     this.#next();

@@ -52,13 +52,13 @@ onPostgres('The queue of several nodes', (newPlace) => {
     const news = { stats: noStats, pages: [], events: [], bodies: [] };
     const ends: [number, boolean][] = [];
     await node.queue.start(async (jobId) => {
-      const work = await node.jobs.claim(jobId, node.owner);
+      const work = await node.jobs.life.claim(jobId, node.owner);
       if (!work) return;
       if (work.epoch === 1) {
         await execute(place, 'update millrace_queue.job set expire_seconds = 1');
         await isTaken.promise;
       }
-      ends.push([work.epoch, await node.jobs.end(jobId, work.epoch, outcome, news)]);
+      ends.push([work.epoch, await node.jobs.life.end(jobId, work.epoch, outcome, news)]);
       isTaken.resolve();
       if (ends.length === 2) isOver.resolve();
     });

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { CompiledQuery, sql, type Transaction } from 'kysely';
 import { PgBoss, type Job, type Queue, type Warning } from 'pg-boss';
 import { isUnavailable, type Database } from '../../database/database.ts';
-import type { QueuedJob } from '../../system/jobs.ts';
+import type { QueuedJob } from '../../system/job-work.ts';
 import type { Records } from '../../system/records.ts';
 import { GONE_AFTER_MS, type JobQueue, type QueueLimits } from '../queue.ts';
 

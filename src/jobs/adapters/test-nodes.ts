@@ -63,7 +63,7 @@ async function openNode(
   await migrate(database);
   const jobs = new Jobs(database);
   const queue = await open(jobs, (error, what) => errors.push(`${what}: ${String(error)}`));
-  jobs.carryBy(queue);
+  jobs.life.carryBy(queue);
   const close = async () => {
     await queue.stop();
     await database.close();

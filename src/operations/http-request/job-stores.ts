@@ -1,6 +1,6 @@
 import { openTables, type DataPlaces } from '../data-places.ts';
 import { Fenced, type OperationContext } from '../operation.ts';
-import { TEMPORARY_NOTE } from '../../system/jobs.ts';
+import { TEMPORARY_NOTE } from '../../system/job-life.ts';
 import type { TableStore } from '../../tables/table-store.ts';
 import type { PageLoad } from './load-tables.ts';
 

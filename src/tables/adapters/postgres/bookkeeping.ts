@@ -72,8 +72,12 @@ async function create(client: Client): Promise<void> {
 
 /** `CREATE SCHEMA IF NOT EXISTS` would ask for the right to create schemas where the schema is there, too. */
 export async function createSchema(client: Client, schema: string): Promise<void> {
-  const is = await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema]);
-  if (is.rowCount === 1) return;
+  const isThere = async () =>
+    (await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])).rowCount === 1;
+  if (await isThere()) return;
+  // Whoever tries and fails remembers for the rest of the transaction that there is no such schema.
+  await client.query('SELECT pg_advisory_xact_lock($1)', [lockKey('schema', schema)]);
+  if (await isThere()) return;
   await client.query('SAVEPOINT made');
   try {
     await client.query(`CREATE SCHEMA ${quote(schema)}`);

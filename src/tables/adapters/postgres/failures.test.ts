@@ -46,6 +46,27 @@ describe('PostgreSQL that is away, slow or shared', { skip: postgresSkip }, () =
     assert.deepEqual(await rowsOf(store, table), [{ x: 0 }, { x: 1 }]);
   });
 
+  test('several nodes may make the same space at the same moment', async (t) => {
+    const place = await postgresPlace(t);
+    const nodes = [place.open(), place.open(), place.open()];
+    for (let round = 0; round < 15; round += 1) {
+      const writes = nodes.flatMap((store, node) =>
+        ['a', 'b', 'c'].map((name) =>
+          store.writeRows({
+            table: { space: `space ${round}`, table: `${name}${node}` },
+            columns: null,
+            mode: 'append',
+            rows: '[{"x":1}]',
+          }),
+        ),
+      );
+      assert.deepEqual(
+        await Promise.all(writes),
+        Array.from({ length: 9 }, () => 1),
+      );
+    }
+  });
+
   test('a claim waits for the page in flight; the one after is fenced off', async (t) => {
     const place = await postgresPlace(t);
     const [store, other] = [place.open(), place.open()];
