@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { mariadbDatabase, postgresDatabase, type TestDatabase } from '../support/databases.ts';
-import { failure, sharedBench } from '../support/shared-bench.ts';
+import { eventually, failure, sharedBench } from '../support/shared-bench.ts';
 
 const RECORDS = Array.from({ length: 25 }, (_, index) => ({ id: index + 1, name: `name ${index + 1}` }));
 
@@ -168,6 +168,51 @@ describe('Tables of other databases', () => {
           (await rows(`both_here_${kind}`)).map(({ id }) => id),
           ids,
         );
+      });
+
+      test('records at once, a bad value among them, and a resume: no database gets a page twice', async () => {
+        const { run, api, app, service, token, rows } = bench();
+        const people = Array.from({ length: 60 }, (_, index) => ({ id: index + 1 }));
+        await app('PUT', '/tables/local/main/sixty', people);
+        await app('PUT', '/variables/wrong', { name: 'wrong', value: 30 });
+        // All answers at the same moment, so that their pages are committed together.
+        let open = () => {};
+        const together = new Promise<void>((resolve) => (open = resolve));
+        let there = 0;
+        api.beforeAnswer = async () => {
+          there += 1;
+          if (there === 30) open();
+          await together;
+        };
+        const model = { columns: [{ name: 'id', type: 'integer', position: 1 }] };
+        const answer = await run({
+          sourceTable: { source: 'local', table: 'sixty' },
+          request: { url: `${api.url}/empty`, method: 'GET', options: { concurrency: 30 } },
+          target: {
+            action: 'parse JSON',
+            table: `sixty_here_${kind}`,
+            model,
+            parsingScript: `
+              const { id } = $ctx.data;
+              return { data: [
+                { data: [{ id: id === $ctx.variables.wrong ? 'no number' : id }] },
+                { data: [{ id }], sourceName: '${kind}', tableName: 'sixty_there' },
+              ] };`,
+          },
+        });
+        assert.equal(failure(answer).code, 'value_error');
+        await app('PUT', '/variables/wrong', { name: 'wrong', value: 0 });
+        const { jobId } = answer.body.result;
+        await service.call('POST', `/api/v1/jobs/${jobId}/resume`, token);
+        await eventually(async () => {
+          const { body } = await service.call('GET', `/api/v1/jobs/${jobId}`, token);
+          assert.equal(body.result.state, 'succeeded', JSON.stringify(body.result));
+        });
+        const sorted = (found: Record<string, unknown>[]) =>
+          found.map(({ id }) => id as number).toSorted((a, b) => a - b);
+        const ids = people.map(({ id }) => id);
+        assert.deepEqual(sorted(await rows(`sixty_here_${kind}`)), ids);
+        assert.deepEqual(sorted(await rowsOf('sixty_there')), ids);
       });
 
       test('a table is sent as a body, straight from the database', async () => {

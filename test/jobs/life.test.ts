@@ -272,7 +272,7 @@ onEachDatabase('Life of a job', (newPlace) => {
       open();
       for (const jobId of [...busy, ...later]) await settled(jobId);
       assert.ok(order.slice(2, 4).includes('high'), order.join());
-      assert.equal(order.at(-1), 'low');
+      assert.ok(order.slice(-2).includes('low'), order.join());
     });
 
     test('of jobs with the same target table, or the same key, one at a time where they ask for it', async () => {

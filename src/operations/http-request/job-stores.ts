@@ -12,10 +12,18 @@ interface Opened {
 /** A store beside the home store, with its own checkpoint. */
 interface Second {
   store: TableStore;
-  /** Of the pages that were committed here. */
+  /** How many pages were committed here. */
   page: number;
-  /** The number of the last page, as the home store counts, that is committed here. */
+  /** Pages that are committed here, and not in the home store: they come once more. */
+  ahead: Set<string>;
+}
+
+/** What stands in the checkpoint of such a store. */
+interface SecondCursor {
+  /** Which page is committed with it, and its number as the home store counts. */
+  last: string;
   homePage: number;
+  ahead: string[];
 }
 
 /** Under this name of `JobProgress`: the sources other than `local` that a job has written to. */
@@ -67,11 +75,16 @@ export class JobStores {
     return opened;
   }
 
-  async commit(cursor: string, loads: readonly PageLoad[]): Promise<void> {
+  isHome({ place }: PageLoad): boolean {
+    return place.source === this.#homeSource;
+  }
+
+  /** `page`: which one it is, whoever asks for it. Where loads are not all for the home store, it is a single one. */
+  async commit(page: string, cursor: string, loads: readonly PageLoad[]): Promise<void> {
     if (loads.some(({ load }) => load.temporary)) await this.#noteTemporary();
     const bySource = Map.groupBy(loads, ({ place }) => place.source);
     for (const [source, its] of bySource) {
-      if (source !== this.#homeSource) await this.#commitSecond(source, its);
+      if (source !== this.#homeSource) await this.#commitSecond(source, page, its);
     }
     await this.#commitPage(this.home, this.#page, cursor, bySource.get(this.#homeSource) ?? []);
     this.#page += 1;
@@ -86,13 +99,12 @@ export class JobStores {
     await this.home.finish(jobId, step, epoch);
   }
 
-  async #commitSecond(source: string, loads: readonly PageLoad[]): Promise<void> {
+  async #commitSecond(source: string, page: string, loads: readonly PageLoad[]): Promise<void> {
     const second = await this.#second(source);
-    const homePage = this.#page + 1;
-    if (second.homePage >= homePage) return;
-    await this.#commitPage(second.store, second.page, String(homePage), loads);
+    if (second.ahead.delete(page)) return;
+    const cursor: SecondCursor = { last: page, homePage: this.#page + 1, ahead: [...second.ahead] };
+    await this.#commitPage(second.store, second.page, JSON.stringify(cursor), loads);
     second.page += 1;
-    second.homePage = homePage;
   }
 
   async #second(source: string): Promise<Second> {
@@ -101,10 +113,16 @@ export class JobStores {
       await this.#note(source);
       const { store } = await this.of(source, 'sourceName');
       const { page, cursor } = await this.#claim(store);
-      second = { store, page, homePage: Number(cursor ?? 0) };
+      second = { store, page, ahead: this.#aheadOf(cursor) };
       this.#seconds.set(source, second);
     }
     return second;
+  }
+
+  #aheadOf(cursor: string | null): Set<string> {
+    if (cursor === null) return new Set();
+    const { last, homePage, ahead } = JSON.parse(cursor) as SecondCursor;
+    return new Set(homePage > this.#page ? [...ahead, last] : ahead);
   }
 
   async #claim(store: TableStore) {

@@ -1,4 +1,5 @@
 import type { ApplicationVariables } from '../../system/application-variables.ts';
+import { FencedError, TableError } from '../../tables/table-errors.ts';
 import type { OperationContext } from '../operation.ts';
 import type { JobStores } from './job-stores.ts';
 import { isDone, type LoopState, type PassedOver } from './loop-state.ts';
@@ -73,8 +74,8 @@ export class PageCommitter {
         await this.#commit(together.flatMap(({ page }) => page ?? []));
         for (const { resolve } of together) resolve();
       } catch (error) {
-        if (together.length > 1 && !this.#failure) {
-          // One of them is at fault: each alone tells which.
+        if (together.length > 1 && isOfOnePage(error) && !this.#failure) {
+          // Nothing is committed, and one of them is at fault: each alone tells which.
           this.#waiting.unshift(...together.map((waiting) => ({ ...waiting, page: alone(waiting.page) })));
           continue;
         }
@@ -86,12 +87,14 @@ export class PageCommitter {
   }
 
   #next(): Waiting[] {
+    const { stores } = this.#parts;
     let [count, rows] = [0, 0];
     for (const { page } of this.#waiting) {
       rows += page?.log.records ?? 0;
-      if (count > 0 && (page?.isAlone || count >= MOST_TOGETHER || rows > MOST_ROWS_TOGETHER)) break;
+      const isAlone = page !== null && (page.isAlone || !page.loads.every((load) => stores.isHome(load)));
+      if (count > 0 && (isAlone || count >= MOST_TOGETHER || rows > MOST_ROWS_TOGETHER)) break;
       count += 1;
-      if (page?.isAlone) break;
+      if (isAlone) break;
     }
     return this.#waiting.splice(0, count);
   }
@@ -116,7 +119,10 @@ export class PageCommitter {
       stats: counted,
     });
     const start = performance.now();
+    const [first] = pages;
+    const which = first ? `${first.record.number}/${first.requests}` : '';
     await stores.commit(
+      which,
       cursor,
       pages.flatMap(({ loads }) => loads),
     );
@@ -141,6 +147,11 @@ interface PageCommitterParts {
   state: LoopState;
   saver: FileSaver | null;
   mayOverlap: boolean;
+}
+
+/** A value or a table is at fault; anything else may have struck after the rows were committed. */
+function isOfOnePage(error: unknown): boolean {
+  return error instanceof TableError && !error.transient && !(error instanceof FencedError);
 }
 
 function alone(page: Page | null): Page | null {
