@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { TableCount } from './job.ts';
 import { Json } from './json.ts';
 import { Name } from './names.ts';
-import { secretFields } from './source.ts';
+import { holdsSecrets } from './source.ts';
 
 export const RUN_SCENARIO = 'RunScenario';
 export const MOST_STEPS = 100;
@@ -10,14 +10,6 @@ export const MOST_STEPS = 100;
 export const MOST_NESTED_SCENARIOS = 16;
 
 const Script = (description: string) => z.string().min(1).meta({ description, script: true });
-
-const SECRET_FIELDS = Object.values(secretFields).flat();
-
-/** Authentication given explicitly in a request may hold secrets. */
-function holdsSecrets(opParams: Record<string, unknown> | undefined): boolean {
-  const { auth } = Object(opParams?.['request']) as { auth?: unknown };
-  return SECRET_FIELDS.some((field) => field in (Object(auth) as object));
-}
 
 export const ScenarioParameter = z
   .strictObject({

@@ -3,7 +3,7 @@ import { cronFault, isTimezone } from './cron.ts';
 import { didYouMean } from './did-you-mean.ts';
 import { ExecuteJob, jobStates } from './job.ts';
 import { Name } from './names.ts';
-import { secretFields } from './source.ts';
+import { holdsSecrets } from './source.ts';
 
 const CronText = z
   .string()
@@ -65,13 +65,6 @@ export const Schedule = z
   })
   .meta({ id: 'Schedule' });
 export type Schedule = z.infer<typeof Schedule>;
-
-const SECRET_FIELDS = Object.values(secretFields).flat();
-
-function holdsSecrets(opParams: Record<string, unknown> | undefined): boolean {
-  const { auth } = Object(opParams?.['request']) as { auth?: unknown };
-  return SECRET_FIELDS.some((field) => field in (Object(auth) as object));
-}
 
 /** What became of a firing that has no job, and before it has one. */
 const runStates = ['held', 'due', 'skipped', 'refused', 'gone'] as const;

@@ -187,3 +187,11 @@ export const secretFields: Record<Auth['type'], readonly string[]> = {
   sigV4: ['accessKey'],
   customSignature: ['secrets'],
 };
+
+const SECRET_FIELDS = Object.values(secretFields).flat();
+
+/** Whether the parameters of an operation hold secrets: authentication given explicitly in a request may. */
+export function holdsSecrets(opParams: Record<string, unknown> | undefined): boolean {
+  const { auth } = Object(opParams?.['request']) as { auth?: unknown };
+  return SECRET_FIELDS.some((field) => field in (Object(auth) as object));
+}
