@@ -1,4 +1,5 @@
 import type { Json } from '../model/json.ts';
+import { TEMPORARY_NOTE } from '../system/job-life.ts';
 import type { Jobs } from '../system/jobs.ts';
 import { deleteBodiesEndedBefore, deleteJobsEndedBefore } from '../system/job-history.ts';
 import type { Database } from '../database/database.ts';
@@ -66,7 +67,7 @@ export class JobCleaner {
   async cleanUp(job: EndedJob): Promise<void> {
     const { leftovers, secrets, jobs, logError } = this.#parts;
     try {
-      await leftovers.dropTemporary(job);
+      if (hasTemporary(job)) await leftovers.dropTemporary(job);
       await leftovers.abandon(job);
       await secrets.delete(job.jobId);
       await jobs.life.cleanedUp(job.jobId);
@@ -86,6 +87,11 @@ export class JobCleaner {
       logError(error, 'old jobs could not be removed; the next sweep tries again');
     }
   }
+}
+
+/** Noted before the first one is made: most jobs have none, and need no look. */
+export function hasTemporary({ progress }: EndedJob): boolean {
+  return TEMPORARY_NOTE in progress;
 }
 
 async function inSteps(step: () => Promise<number>): Promise<void> {

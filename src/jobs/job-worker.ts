@@ -12,7 +12,7 @@ import { FencedError, StoreUnavailable } from '../tables/table-errors.ts';
 import type { ApplicationVariables } from '../system/application-variables.ts';
 import type { JobWork } from '../system/job-work.ts';
 import type { Jobs } from '../system/jobs.ts';
-import type { JobCleaner } from './job-cleaner.ts';
+import { hasTemporary, type JobCleaner } from './job-cleaner.ts';
 import { JobLog, type JobLogSettings } from './job-log.ts';
 import type { OperationSecrets } from './operation-secrets.ts';
 import type { JobSignals } from './signals.ts';
@@ -220,10 +220,13 @@ export class JobWorker {
     const error = outcome.state === 'failed' ? outcome.error : null;
     const output = outcome.state === 'succeeded' ? outcome.output : null;
     log.state(outcome.state, error ? { error } : {});
-    // Whoever has the job now still needs its temporary tables.
-    const [seen] = await jobs.life.watch([jobId]);
-    if (seen?.epoch !== epoch) return;
-    await cleaner.dropTemporary({ jobId, appId, progress: work.progress });
+    const job = { jobId, appId, progress: work.progress };
+    if (hasTemporary(job)) {
+      // Whoever has the job now still needs them.
+      const [seen] = await jobs.life.watch([jobId]);
+      if (seen?.epoch !== epoch) return;
+      await cleaner.dropTemporary(job);
+    }
     const keepMs = outcome.state === 'succeeded' ? 0 : settings.resumableHours * 3_600_000;
     const isOurs = await jobs.life.end(
       jobId,
@@ -231,7 +234,7 @@ export class JobWorker {
       { state: outcome.state, output, error, keepMs },
       await log.lastNews(),
     );
-    if (isOurs && keepMs === 0) await cleaner.cleanUp({ jobId, appId, progress: work.progress });
+    if (isOurs && keepMs === 0) await cleaner.cleanUp(job);
   }
 
   #progress(work: JobWork): JobProgress {

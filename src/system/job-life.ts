@@ -72,6 +72,8 @@ export class JobLife {
       opName: row.op_name,
       opParams: JSON.parse(row.op_params) as unknown,
       epoch: row.epoch,
+      priority: row.priority,
+      exclusiveKey: row.exclusive_key,
       policy: JSON.parse(row.policy) as JobWork['policy'],
       retries: row.retries,
       startedAt: row.started_at ?? now,
@@ -124,20 +126,12 @@ export class JobLife {
 
   /** Gives the job out of hand: it is to go on at a time, or, handed back, as soon as may be. */
   async giveBack(
-    { jobId, appId, epoch }: JobWork,
+    { jobId, appId, epoch, priority, exclusiveKey }: JobWork,
     { at, isRetry }: { at: number | null; isRetry: boolean },
     news: JobNews,
   ): Promise<boolean> {
     const state: JobState = at === null ? 'queued' : 'waiting';
-    const row = await this.#row(jobId);
-    if (!row) return false;
-    const queued = {
-      jobId,
-      appId,
-      priority: row.priority,
-      exclusiveKey: row.exclusive_key,
-      at,
-    };
+    const queued = { jobId, appId, priority, exclusiveKey, at };
     const isOurs = await this.#under(jobId, epoch, news, async (transaction) => {
       await transaction
         .updateTable('job')

@@ -29,6 +29,8 @@ export interface JobWork {
   opName: string;
   opParams: unknown;
   epoch: number;
+  priority: number;
+  exclusiveKey: string | null;
   policy: Pick<JobPolicy, 'retry' | 'timeLimitSeconds'>;
   /** How often its retry policy has sent it back. */
   retries: number;
